@@ -1,0 +1,2 @@
+//! A memory-only broker.
+fn main() {}

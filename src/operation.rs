@@ -1,0 +1,130 @@
+//! A delayed operation, its possible ends, and the boxed form.
+
+use std::any::Any;
+use std::fmt;
+
+/// A request that has been accepted but cannot be answered yet.
+///
+/// An operation waits in a [`Purgatory`](crate::Purgatory) until an event makes its condition true or its time is
+/// up. It ends exactly once: [`on_complete`](Self::on_complete) takes it by value. Both methods have exclusive
+/// access; they run on whichever thread caused them, without a lock of the engine and without a runtime's context.
+///
+/// There is no `Send` here: operations that hold an `Rc` can live in a purgatory that stays on one thread.
+///
+/// Comes from Kafka's `DelayedOperation`.
+pub trait DelayedOperation {
+    /// Looks whether the condition is met. Called any number of times, never after the outcome is decided.
+    ///
+    /// Must not signal keys of a purgatory (debug builds assert it; such a call is put off until the look is over
+    /// and returns 0). Whatever it takes is released by [`on_complete`](Self::on_complete).
+    ///
+    /// # Panics
+    ///
+    /// A panic ends the operation with [`Outcome::Panicked`] and harms nothing else.
+    fn try_complete(&mut self) -> bool;
+
+    /// Ends the operation: answers the request. Called exactly once for every operation that is not handed back.
+    ///
+    /// May call every method of the engine, on the same keys too. The callbacks that such calls cause run after
+    /// this one has returned.
+    fn on_complete(self, outcome: Outcome);
+}
+
+/// How an operation ended. Decided once.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// Its condition was met.
+    Satisfied,
+    /// Its time was up.
+    Expired,
+    /// [`force_complete`](crate::Purgatory::force_complete) ended it.
+    Forced,
+    /// It was cancelled while a thread was busy with it; that thread ended it.
+    Cancelled,
+    /// The purgatory was shut down.
+    Shutdown,
+    /// Its [`try_complete`](DelayedOperation::try_complete) panicked.
+    Panicked,
+}
+
+/// A [`DelayedOperation`] of any `Send` type: the default operation of a [`Purgatory`](crate::Purgatory).
+///
+/// # Examples
+///
+/// ```
+/// use ixion::{BoxedOperation, DelayedOperation, Outcome};
+///
+/// struct Wait(u32);
+/// impl DelayedOperation for Wait {
+///     fn try_complete(&mut self) -> bool { self.0 == 0 }
+///     fn on_complete(self, _outcome: Outcome) {}
+/// }
+///
+/// let boxed = BoxedOperation::new(Wait(7));
+/// let wait: Box<Wait> = boxed.downcast().expect("it is a Wait");
+/// assert_eq!(wait.0, 7);
+/// ```
+pub struct BoxedOperation(Box<dyn ErasedOperation>);
+
+impl BoxedOperation {
+    /// Boxes an operation. One allocation.
+    #[must_use]
+    pub fn new(op: impl DelayedOperation + Send + 'static) -> Self {
+        BoxedOperation(Box::new(op))
+    }
+
+    /// Returns the operation if it is a `T`.
+    ///
+    /// # Errors
+    ///
+    /// Hands the boxed operation back if it is of another type.
+    pub fn downcast<T: DelayedOperation + Send + 'static>(self) -> Result<Box<T>, BoxedOperation> {
+        if (*self.0).concrete_type() != std::any::TypeId::of::<T>() {
+            return Err(self);
+        }
+        Ok(self.0.into_any().downcast().expect("the type was compared"))
+    }
+}
+
+impl DelayedOperation for BoxedOperation {
+    fn try_complete(&mut self) -> bool {
+        self.0.try_complete()
+    }
+
+    fn on_complete(self, outcome: Outcome) {
+        self.0.on_complete(outcome);
+    }
+}
+
+impl fmt::Debug for BoxedOperation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BoxedOperation").finish_non_exhaustive()
+    }
+}
+
+/// [`DelayedOperation`] in a form that a trait object can have.
+trait ErasedOperation: Send {
+    fn try_complete(&mut self) -> bool;
+    fn on_complete(self: Box<Self>, outcome: Outcome);
+    fn concrete_type(&self) -> std::any::TypeId;
+    fn into_any(self: Box<Self>) -> Box<dyn Any>;
+}
+
+impl<T: DelayedOperation + Send + 'static> ErasedOperation for T {
+    fn try_complete(&mut self) -> bool {
+        DelayedOperation::try_complete(self)
+    }
+
+    fn on_complete(self: Box<Self>, outcome: Outcome) {
+        DelayedOperation::on_complete(*self, outcome);
+    }
+
+    fn concrete_type(&self) -> std::any::TypeId {
+        std::any::TypeId::of::<T>()
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
