@@ -35,6 +35,12 @@ mod real {
             self.0.notify_all();
         }
     }
+
+    /// Whether a fault is planted: never, in a build.
+    #[inline(always)]
+    pub(crate) const fn planted(_bug: &str) -> bool {
+        false
+    }
 }
 
 #[cfg(ixion_loom)]
@@ -92,12 +98,25 @@ mod modelled {
             self.0.notify_all();
         }
     }
+
+    /// Whether the fault of this name is planted. `IXION_PLANTED_BUG` names it, so that one build of the models can
+    /// show that each fault is caught.
+    pub(crate) fn planted(bug: &str) -> bool {
+        static PLANTED: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
+        PLANTED.get_or_init(|| std::env::var("IXION_PLANTED_BUG").ok()).as_deref() == Some(bug)
+    }
 }
 
 #[cfg(ixion_loom)]
 pub(crate) use modelled::*;
 #[cfg(not(ixion_loom))]
 pub(crate) use real::*;
+
+/// A number that no other call in this process gets. A counter of std's in a model too: it takes part in no race.
+pub(crate) fn unique_number() -> u64 {
+    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
 
 pub(crate) use std::sync::Arc;
 pub(crate) use std::sync::atomic::Ordering;

@@ -1,5 +1,7 @@
 //! A delayed operation, its possible ends, and the boxed form.
 
+pub(crate) mod cell;
+
 use std::any::Any;
 use std::fmt;
 

@@ -1,0 +1,214 @@
+//! The thread that drives purgatories: the only one that the library starts.
+//!
+//! It sleeps until the earliest deadline of all its purgatories. An earlier deadline rings its bell, a later one does
+//! not: with nothing due there are no wake-ups. What it must do is `pass` and `time_to_next` of each purgatory; all
+//! that is timing is there, so that a test on a manual clock drives the same code.
+
+use crate::alarm::Bell;
+use crate::operation::DelayedOperation;
+use crate::purgatory::Purgatory;
+use crate::purgatory::engine::Engine;
+use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering};
+use std::fmt;
+use std::hash::Hash;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// The longest sleep. A bound for its own sake: one wake-up a day is nothing, and no platform's wait takes more.
+const MAX_SLEEP: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// One thread that drives any number of purgatories.
+///
+/// It sleeps in real time, so its purgatories should be on a [`SystemClock`](crate::SystemClock); one on a
+/// [`ManualClock`](crate::ManualClock) is best driven by hand.
+///
+/// Dropping it stops and joins the thread; on its own thread, from a callback, it lets the thread go, which ends after
+/// the callback. The purgatories stay as they are and can be driven by another.
+///
+/// # Examples
+///
+/// ```
+/// use ixion::{Expirer, Purgatory};
+///
+/// let expirer = Expirer::spawn("expirer")?;
+/// let purgatory: Purgatory<u32> = Purgatory::builder("Fetch").build();
+/// expirer.drive(&purgatory);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[must_use = "dropping it stops the thread"]
+#[doc(alias = "ExpiredOperationReaper")]
+pub struct Expirer {
+    roster: Arc<Roster>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the thread and its owner share.
+struct Roster {
+    driven: Mutex<Vec<Arc<dyn Driven>>>,
+    bell: Arc<Bell>,
+    stop: AtomicBool,
+    wake_ups: AtomicU64,
+}
+
+impl Expirer {
+    /// Starts a thread with this name.
+    ///
+    /// # Errors
+    ///
+    /// If the operating system does not start it, or if the name has a zero byte in it.
+    pub fn spawn(name: impl Into<String>) -> io::Result<Expirer> {
+        let name = name.into();
+        if name.contains('\0') {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a thread's name must not have a zero byte"));
+        }
+        let roster = Arc::new(Roster {
+            driven: Mutex::new(Vec::new()),
+            bell: Arc::new(Bell::new()),
+            stop: AtomicBool::new(false),
+            wake_ups: AtomicU64::new(0),
+        });
+        let shared = Arc::clone(&roster);
+        let thread = thread::Builder::new().name(name).spawn(move || shared.run())?;
+        Ok(Expirer { roster, thread: Some(thread) })
+    }
+
+    /// Drives a purgatory from now on, until that is shut down or dropped. Does nothing if it already does.
+    pub fn drive<K, O>(&self, purgatory: &Purgatory<K, O>)
+    where
+        K: Hash + Eq + Send + 'static,
+        O: DelayedOperation + Send + 'static,
+    {
+        let engine = purgatory.engine();
+        {
+            let mut driven = self.roster.driven.lock();
+            if driven.iter().any(|other| other.number() == engine.number()) {
+                return;
+            }
+            engine.alarm().attach(&self.roster.bell);
+            driven.push(Arc::new(Handle(Arc::clone(engine))));
+        }
+        self.roster.bell.ring();
+    }
+
+    /// Returns how often the thread has woken up to look for work. It does not grow while nothing is due.
+    #[must_use]
+    pub fn wake_ups(&self) -> u64 {
+        self.roster.wake_ups.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Expirer {
+    fn drop(&mut self) {
+        self.roster.stop.store(true, Ordering::Release);
+        self.roster.bell.ring();
+        let Some(thread) = self.thread.take() else { return };
+        if thread.thread().id() == thread::current().id() {
+            return;
+        }
+        if let Err(panic) = thread.join() {
+            // Every callback is caught, so this is a fault of the engine; not one to hide in a destructor.
+            if !thread::panicking() {
+                std::panic::resume_unwind(panic);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Expirer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Expirer").field("driven", &self.roster.driven.lock().len()).finish_non_exhaustive()
+    }
+}
+
+impl Roster {
+    fn run(&self) {
+        while !self.is_stopped() {
+            self.wake_ups.fetch_add(1, Ordering::Relaxed);
+            // A copy, since callbacks may add purgatories, and drop them.
+            let driven = self.driven.lock().clone();
+            self.drive(&driven);
+            let sleep = self.plan(&driven);
+            // Nobody's purgatory is kept alive by a thread that sleeps.
+            drop(driven);
+            if !self.is_stopped() {
+                self.bell.wait(Some(sleep));
+            }
+        }
+        for driven in std::mem::take(&mut *self.driven.lock()) {
+            driven.detach(&self.bell);
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+
+    /// A pass each in turn, until none has more to do.
+    fn drive(&self, driven: &[Arc<dyn Driven>]) {
+        let mut more = true;
+        while more && !self.is_stopped() {
+            more = false;
+            for purgatory in driven {
+                more |= caught(|| purgatory.pass()).unwrap_or(false);
+            }
+        }
+    }
+
+    /// How long nothing is due. Takes purgatories that are over off the roster.
+    fn plan(&self, driven: &[Arc<dyn Driven>]) -> Duration {
+        let mut sleep = MAX_SLEEP;
+        for purgatory in driven {
+            if purgatory.is_over() {
+                purgatory.detach(&self.bell);
+                self.driven.lock().retain(|other| other.number() != purgatory.number());
+            } else if let Some(next) = caught(|| purgatory.time_to_next()).flatten() {
+                sleep = sleep.min(next);
+            }
+        }
+        sleep
+    }
+}
+
+/// A user's clock may panic; the thread and the other purgatories go on. std's hook has printed it.
+fn caught<R>(run: impl FnOnce() -> R) -> Option<R> {
+    catch_unwind(AssertUnwindSafe(run)).ok()
+}
+
+/// A purgatory of any types, as the thread sees it.
+trait Driven: Send + Sync {
+    fn number(&self) -> u64;
+    fn pass(&self) -> bool;
+    fn time_to_next(&self) -> Option<Duration>;
+    fn is_over(&self) -> bool;
+    fn detach(&self, bell: &Arc<Bell>);
+}
+
+struct Handle<K, O>(Arc<Engine<K, O>>);
+
+impl<K, O> Driven for Handle<K, O>
+where
+    K: Hash + Eq + Send + 'static,
+    O: DelayedOperation + Send + 'static,
+{
+    fn number(&self) -> u64 {
+        self.0.number()
+    }
+
+    fn pass(&self) -> bool {
+        self.0.pass().1
+    }
+
+    fn time_to_next(&self) -> Option<Duration> {
+        self.0.time_to_next()
+    }
+
+    fn is_over(&self) -> bool {
+        self.0.is_over()
+    }
+
+    fn detach(&self, bell: &Arc<Bell>) {
+        self.0.alarm().detach(bell);
+    }
+}

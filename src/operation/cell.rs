@@ -1,0 +1,300 @@
+//! The cell round one waiting operation: it decides exactly once and lets nobody wait.
+//!
+//! One atomic word says everything: BUSY (a thread is inside and *holds* the operation), LOOK (somebody wants a
+//! look), and the outcome. An outcome is decided by a read-modify-write from none; the first wins. Whoever holds
+//! *acts*. Who wants something of an operation that another thread holds leaves it in the word and goes; the
+//! holder finds it there at the latest when its compare-exchange to let go fails.
+//!
+//! The mutex round the body is there because safe Rust needs one: only the holder locks it, so it is never
+//! contended. The cell knows nothing of keys, wheels or callbacks. Its races are written down in
+//! [`design`](crate::design) and modelled in `tests/models`.
+
+use crate::operation::Outcome;
+use crate::sync::{AtomicU32, Mutex, Ordering, planted};
+
+/// Somebody holds the operation.
+const BUSY: u32 = 1;
+/// A look is wanted.
+const LOOK: u32 = 2;
+/// The outcome sits above the two flags; zero is none.
+const OUTCOME_SHIFT: u32 = 2;
+
+/// After so many rounds a holder that keeps being marked hands the operation on: a thread that signals a hot key
+/// must come back some time. Sixteen looks cost about as much as one registration.
+#[cfg(not(ixion_loom))]
+const MAX_ROUNDS: usize = 16;
+#[cfg(ixion_loom)]
+const MAX_ROUNDS: usize = 2;
+
+/// One waiting operation, its decision, and what must be undone when it ends.
+pub(crate) struct Cell<O, L> {
+    word: AtomicU32,
+    body: Mutex<Body<O, L>>,
+}
+
+/// What the holder alone may touch. `L`: the links to undo.
+struct Body<O, L> {
+    /// `None` once the holder has acted.
+    op: Option<O>,
+    links: L,
+}
+
+/// What a look said.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Look {
+    Met,
+    NotMet,
+    Panicked,
+}
+
+/// What came of an attempt to decide from outside.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub(crate) enum Decision {
+    /// Decided, and the caller holds the operation: it must act.
+    Held,
+    /// Decided; the thread that is inside will act.
+    Left,
+    /// Decided before, by somebody else.
+    Lost,
+}
+
+/// How a spell of holding went.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub(crate) enum Spell {
+    /// The condition is not met and nothing is owed: the operation waits on.
+    LetGo,
+    /// Decided: the caller still holds it and must act. `mine`: by a look of this spell.
+    Decided { outcome: Outcome, mine: bool },
+    /// Marked again and again: the caller still holds it and must hand it on.
+    Tired,
+}
+
+impl<O, L: Default> Cell<O, L> {
+    /// Makes a cell that the caller holds.
+    pub(crate) fn held(op: O) -> Self {
+        Cell { word: AtomicU32::new(BUSY), body: Mutex::new(Body { op: Some(op), links: L::default() }) }
+    }
+
+    /// Asks for a look. True: nobody was inside, so the caller holds the operation now and must
+    /// [`hold`](Self::hold).
+    pub(crate) fn mark(&self) -> bool {
+        // Release: the state that the caller changed before it came is seen by the look that this asks for. The
+        // acquire of the hold is the claim at the top of `hold`. A read-modify-write, so that no mark of another
+        // thread and no decision is overwritten.
+        if planted("mark-plain") {
+            let word = self.word.load(Ordering::Acquire);
+            self.word.store(word | BUSY | LOOK, Ordering::Release);
+            return word & BUSY == 0;
+        }
+        self.word.fetch_or(BUSY | LOOK, Ordering::Release) & BUSY == 0
+    }
+
+    /// Asks for a look at an operation that the caller holds.
+    pub(crate) fn mark_own(&self) {
+        self.word.fetch_or(LOOK, Ordering::Relaxed);
+    }
+
+    /// Decides the outcome, if none is decided yet.
+    pub(crate) fn decide(&self, outcome: Outcome) -> Decision {
+        let mut word = self.word.load(Ordering::Relaxed);
+        loop {
+            if outcome_of(word).is_some() {
+                return Decision::Lost;
+            }
+            // Acquire: the hold, where it is taken. Release: whatever the decider did before is seen by the holder.
+            match self.word.compare_exchange(
+                word,
+                word | BUSY | bits(outcome),
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) if word & BUSY == 0 => return Decision::Held,
+                Ok(_) => return Decision::Left,
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Looks as long as looks are wanted. The caller holds the operation; see [`Spell`] for what it holds after.
+    pub(crate) fn hold(&self, mut look: impl FnMut(&mut O) -> Look) -> Spell {
+        for _ in 0..MAX_ROUNDS {
+            // 1. Claim the look. Acquire: of the hold, and of the state that every marker published. It is claimed
+            //    before the look, so that a mark that comes during the look asks for another one.
+            let word = self.word.fetch_and(!LOOK, Ordering::Acquire);
+            if let Some(outcome) = outcome_of(word) {
+                return Spell::Decided { outcome, mine: false };
+            }
+            // 2. Look.
+            if word & LOOK != 0 {
+                let answer = {
+                    let mut body = self.body.lock();
+                    look(body.op.as_mut().expect("a held operation that is not decided is still in its cell"))
+                };
+                match answer {
+                    Look::Met => return self.settle(Outcome::Satisfied),
+                    Look::Panicked => return self.settle(Outcome::Panicked),
+                    Look::NotMet => {}
+                }
+            }
+            // 3. Let go, unless something has come meanwhile. Release: what the look wrote is seen by the next holder.
+            if planted("let-go-plain") {
+                self.word.store(0, Ordering::Release);
+                return Spell::LetGo;
+            }
+            if self.word.compare_exchange(BUSY, 0, Ordering::Release, Ordering::Relaxed).is_ok() {
+                return Spell::LetGo;
+            }
+        }
+        Spell::Tired
+    }
+
+    /// Decides an operation that the caller holds; an earlier decision stands.
+    fn settle(&self, outcome: Outcome) -> Spell {
+        match self.decide(outcome) {
+            Decision::Left => Spell::Decided { outcome, mine: true },
+            Decision::Lost => {
+                let decided = self.outcome().expect("a lost decision was made by somebody");
+                Spell::Decided { outcome: decided, mine: false }
+            }
+            Decision::Held => unreachable!("the caller of settle holds the operation"),
+        }
+    }
+
+    /// Returns the outcome, if it is decided.
+    pub(crate) fn outcome(&self) -> Option<Outcome> {
+        outcome_of(self.word.load(Ordering::Acquire))
+    }
+
+    /// Sets the links that [`take`](Self::take) will return. The caller holds the operation.
+    pub(crate) fn set_links(&self, links: L) {
+        self.body.lock().links = links;
+    }
+
+    /// Takes the operation and its links out, for good. The caller holds it and it is decided (or was never
+    /// shown to anyone).
+    pub(crate) fn take(&self) -> (O, L) {
+        let mut body = self.body.lock();
+        let op = body.op.take().expect("only the holder acts, and it acts once");
+        (op, std::mem::take(&mut body.links))
+    }
+}
+
+fn bits(outcome: Outcome) -> u32 {
+    let number = match outcome {
+        Outcome::Satisfied => 1,
+        Outcome::Expired => 2,
+        Outcome::Forced => 3,
+        Outcome::Cancelled => 4,
+        Outcome::Shutdown => 5,
+        Outcome::Panicked => 6,
+    };
+    number << OUTCOME_SHIFT
+}
+
+fn outcome_of(word: u32) -> Option<Outcome> {
+    match word >> OUTCOME_SHIFT {
+        0 => None,
+        1 => Some(Outcome::Satisfied),
+        2 => Some(Outcome::Expired),
+        3 => Some(Outcome::Forced),
+        4 => Some(Outcome::Cancelled),
+        5 => Some(Outcome::Shutdown),
+        _ => Some(Outcome::Panicked),
+    }
+}
+
+#[cfg(all(test, not(ixion_loom)))]
+mod tests {
+    use super::*;
+
+    const ALL: [Outcome; 6] = [
+        Outcome::Satisfied,
+        Outcome::Expired,
+        Outcome::Forced,
+        Outcome::Cancelled,
+        Outcome::Shutdown,
+        Outcome::Panicked,
+    ];
+
+    fn cell(op: u32) -> Cell<u32, ()> {
+        Cell::held(op)
+    }
+
+    #[test]
+    fn every_outcome_survives_the_word() {
+        for outcome in ALL {
+            assert_eq!(outcome_of(bits(outcome) | BUSY | LOOK), Some(outcome));
+        }
+        assert_eq!(outcome_of(BUSY | LOOK), None);
+    }
+
+    #[test]
+    fn the_first_decision_stands() {
+        for first in ALL {
+            for second in ALL {
+                let cell = cell(0);
+                assert_eq!(cell.decide(first), Decision::Left);
+                assert_eq!(cell.decide(second), Decision::Lost);
+                assert_eq!(cell.outcome(), Some(first));
+            }
+        }
+    }
+
+    #[test]
+    fn whoever_marks_a_free_operation_holds_it() {
+        let cell = cell(0);
+        assert_eq!(cell.hold(|_| unreachable!("nobody asked for a look")), Spell::LetGo);
+        assert!(cell.mark());
+        assert!(!cell.mark(), "somebody is inside");
+        let mut looks = 0;
+        assert_eq!(cell.hold(|_| { looks += 1; Look::NotMet }), Spell::LetGo);
+        assert_eq!(looks, 1, "two marks before the claim are one look");
+    }
+
+    #[test]
+    fn a_mark_left_during_a_look_is_looked_at_before_letting_go() {
+        let cell = cell(0);
+        cell.mark_own();
+        let mut looks = 0;
+        let spell = cell.hold(|_| {
+            looks += 1;
+            if looks == 1 {
+                assert!(!cell.mark());
+            }
+            Look::NotMet
+        });
+        assert_eq!((spell, looks), (Spell::LetGo, 2));
+    }
+
+    #[test]
+    fn a_decision_left_during_a_look_beats_its_answer() {
+        for outcome in ALL {
+            for answer in [Look::Met, Look::NotMet, Look::Panicked] {
+                let cell = cell(7);
+                cell.mark_own();
+                let spell = cell.hold(|_| {
+                    assert_eq!(cell.decide(outcome), Decision::Left);
+                    answer
+                });
+                assert_eq!(spell, Spell::Decided { outcome, mine: false });
+                assert_eq!(cell.take().0, 7);
+            }
+        }
+    }
+
+    #[test]
+    fn a_holder_that_keeps_being_marked_is_let_off_after_a_bounded_number_of_rounds() {
+        let cell = cell(0);
+        cell.mark_own();
+        let mut looks = 0;
+        let spell = cell.hold(|_| {
+            looks += 1;
+            cell.mark();
+            Look::NotMet
+        });
+        assert_eq!((spell, looks), (Spell::Tired, MAX_ROUNDS));
+        assert_eq!(cell.decide(Outcome::Expired), Decision::Left, "it is still held");
+    }
+}

@@ -1,0 +1,231 @@
+//! Expiring, finding the next deadline, and the shutdown.
+
+use crate::operation::cell::Decision;
+use crate::operation::{DelayedOperation, Outcome};
+use crate::purgatory::engine::{Drives, Engine, Timed, Waiter};
+use crate::purgatory::results::{Cancelled, Drive, HandedBack};
+use crate::sync::{Arc, Ordering, planted};
+use crate::tick::Tick;
+use crate::trampoline::{Call, has_leftovers};
+use crate::wheel::TimingWheel;
+use smallvec::SmallVec;
+use std::hash::Hash;
+use std::time::Duration;
+
+/// How many operations one pass expires. With callbacks of a microsecond a pass is a millisecond, the default
+/// tick; purgatories that share an expirer take turns by passes.
+#[cfg(not(ixion_loom))]
+const PASS_LIMIT: usize = 1024;
+#[cfg(ixion_loom)]
+const PASS_LIMIT: usize = 4;
+
+/// How many due operations are taken out under one hold of a shard's lock.
+#[cfg(not(ixion_loom))]
+const EXPIRY_STEP: usize = 64;
+#[cfg(ixion_loom)]
+const EXPIRY_STEP: usize = 2;
+
+type Batch<O> = SmallVec<[Arc<Waiter<O>>; 16]>;
+
+impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
+    /// One pass, and when to come again.
+    pub(super) fn expire(self: &Arc<Self>) -> Drive {
+        let (expired, more) = self.pass();
+        Drive { expired, more, next: self.next_expiration() }
+    }
+
+    /// Expires what was due when the drive began, by tick across the shards, up to the limit of a pass. Returns how
+    /// many it decided, and whether more are due.
+    ///
+    /// Timers that were registered or reset since the drive began are left for the next one, even if they are due:
+    /// a callback that registers an operation without a timeout cannot hold a drive for ever.
+    pub(crate) fn pass(self: &Arc<Self>) -> (usize, bool) {
+        let call = Call::enter_pass();
+        call.catch_up();
+        let (drive, now) = self.drives.go_on_or_begin(|| self.now());
+        let mut heads = self.heads(&call);
+        let mut expired = 0;
+        let mut more = false;
+        while let Some((index, tick)) = earliest(&heads).filter(|(_, tick)| *tick <= now) {
+            if expired >= PASS_LIMIT {
+                more = true;
+                break;
+            }
+            let mut batch = Batch::new();
+            heads[index] = self.take_due(index, tick, drive, &mut batch);
+            for waiter in batch {
+                expired += usize::from(self.expire_one(&waiter, &call));
+            }
+        }
+        self.drives.end_pass(now, more);
+        (expired, more)
+    }
+
+    fn expire_one(self: &Arc<Self>, waiter: &Arc<Waiter<O>>, call: &Call) -> bool {
+        match waiter.cell.decide(Outcome::Expired) {
+            Decision::Held => {
+                self.end(waiter, Outcome::Expired, call);
+                true
+            }
+            // The thread inside ends it: a drive waits for nobody.
+            Decision::Left => true,
+            Decision::Lost => false,
+        }
+    }
+
+    /// The next deadline of each shard. Takes over what was handed on there.
+    fn heads(self: &Arc<Self>, call: &Call) -> SmallVec<[Tick; 16]> {
+        let mut heads = SmallVec::new();
+        for shard in &self.shards {
+            let owed = {
+                let mut shard = shard.lock();
+                heads.push(shard.wheel.next_expiration().unwrap_or(Tick::MAX));
+                std::mem::take(&mut shard.owed)
+            };
+            self.take_over(owed, call);
+        }
+        heads
+    }
+
+    /// Takes timers that are due at `tick` out of one shard, up to a step. Taking them out is what decides between an
+    /// expiry and a reset. Returns the shard's next deadline.
+    fn take_due(&self, index: usize, tick: Tick, drive: u64, batch: &mut Batch<O>) -> Tick {
+        let mut shard = self.shards[index].lock();
+        while batch.len() < EXPIRY_STEP {
+            match shard.wheel.peek_expired(tick) {
+                // Younger than the drive, so its deadline is not before the drive's present, and within a tick the
+                // wheel keeps the order of starting: nothing that was there when the drive began comes after it.
+                Some(timed) if timed.drive >= drive => return Tick::MAX,
+                Some(_) => {}
+                None => break,
+            }
+            let due = shard.wheel.pop_expired(tick).expect("it was peeked at");
+            batch.push(due.item.waiter);
+        }
+        shard.wheel.next_expiration().unwrap_or(Tick::MAX)
+    }
+
+    /// Finds the next deadline, and promises the alarm that somebody drives then. The order of the three steps is
+    /// explained in [`alarm`](crate::alarm).
+    pub(super) fn next_expiration(&self) -> Option<Tick> {
+        let late_raise = planted("alarm-raised-late");
+        if !late_raise {
+            self.alarm.raise();
+        }
+        let mut next = Tick::MAX;
+        for shard in &self.shards {
+            let shard = shard.lock();
+            let earliest = if shard.owed.is_empty() { shard.wheel.next_expiration() } else { Some(Tick::ZERO) };
+            next = next.min(earliest.unwrap_or(Tick::MAX));
+        }
+        if late_raise {
+            self.alarm.raise();
+        }
+        if has_leftovers() {
+            next = Tick::ZERO;
+        }
+        self.alarm.lower(next);
+        (!next.is_never()).then_some(next)
+    }
+
+    /// The time until the next deadline; zero if it has passed.
+    pub(crate) fn time_to_next(&self) -> Option<Duration> {
+        let next = self.next_expiration()?;
+        Some(self.resolution.start_of(next).saturating_sub(self.clock.elapsed()))
+    }
+
+    /// Closes the purgatory and completes everything; returns how many it decided.
+    pub(super) fn shutdown(self: &Arc<Self>) -> usize {
+        let call = Call::enter();
+        let mut decided = 0;
+        self.sweep(&call, |waiter| match waiter.cell.decide(Outcome::Shutdown) {
+            Decision::Held => {
+                self.end(waiter, Outcome::Shutdown, &call);
+                decided += 1;
+            }
+            Decision::Left => decided += 1,
+            Decision::Lost => {}
+        });
+        decided
+    }
+
+    /// Closes the purgatory and hands everything back.
+    pub(super) fn shutdown_and_hand_back(self: &Arc<Self>) -> HandedBack<O> {
+        let call = Call::enter();
+        let mut back = HandedBack::none();
+        self.sweep(&call, |waiter| back.add(self.withdraw(waiter, Outcome::Shutdown, &call)));
+        back
+    }
+
+    /// Closes every shard and visits what was registered there. Only the first call finds anything. A registration
+    /// either took its place before its home shard was closed, and is swept up, or sees that it is closed.
+    fn sweep(self: &Arc<Self>, call: &Call, mut visit: impl FnMut(&Arc<Waiter<O>>)) {
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        for shard in &self.shards {
+            let (wheel, owed): (TimingWheel<Timed<O>>, _) = {
+                let mut shard = shard.lock();
+                shard.closed = true;
+                // The whole wheel goes in one move: the lock is not held for longer however much is in it.
+                let empty = TimingWheel::starting_at(shard.wheel.now());
+                (std::mem::replace(&mut shard.wheel, empty), std::mem::take(&mut shard.owed))
+            };
+            for timed in wheel.into_items() {
+                visit(&timed.waiter);
+            }
+            self.take_over(owed, call);
+        }
+        // An expirer takes note, and lets go of a purgatory that is over.
+        self.alarm.ring();
+    }
+
+    /// Whether nothing will ever be due again.
+    pub(crate) fn is_over(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+            && self.shards.iter().all(|shard| {
+                let shard = shard.lock();
+                shard.closed && shard.owed.is_empty()
+            })
+    }
+}
+
+impl Drives {
+    /// Goes on with the drive that an earlier pass left unfinished, or begins one. Returns its number and its
+    /// present.
+    fn go_on_or_begin(&self, now: impl FnOnce() -> Tick) -> (u64, Tick) {
+        let unfinished = Tick::new(self.unfinished.load(Ordering::Relaxed));
+        if !unfinished.is_never() {
+            return (self.latest.load(Ordering::Relaxed), unfinished);
+        }
+        // The clock is read before the drive gets its number, and a registration reads the number before the
+        // clock. So whatever carries this number has read the clock later, and is due at `now` at the earliest.
+        let now = now();
+        (self.latest.fetch_add(1, Ordering::Release) + 1, now)
+    }
+
+    fn end_pass(&self, now: Tick, more: bool) {
+        let unfinished = if more { now } else { Tick::MAX };
+        self.unfinished.store(unfinished.as_u64(), Ordering::Relaxed);
+    }
+
+    /// The number that a registration or a reset carries. Read before its clock.
+    pub(super) fn latest(&self) -> u64 {
+        self.latest.load(Ordering::Acquire)
+    }
+}
+
+impl<O> HandedBack<O> {
+    pub(super) fn add(&mut self, cancelled: Cancelled<O>) {
+        match cancelled {
+            Cancelled::Taken(op) => self.taken.push(op),
+            Cancelled::Busy => self.busy += 1,
+            Cancelled::Gone => {}
+        }
+    }
+}
+
+/// The first of the shards with the earliest deadline.
+fn earliest(heads: &[Tick]) -> Option<(usize, Tick)> {
+    heads.iter().copied().enumerate().min_by_key(|(_, tick)| *tick).filter(|(_, tick)| !tick.is_never())
+}

@@ -1,0 +1,325 @@
+//! What a [`Purgatory`](crate::Purgatory) and its expirer share: the shards, and how a held operation is ended.
+//!
+//! Lock order: the shards' locks and the bells' are leaves, and no two of them are held at once. The mutex in an
+//! operation's cell is locked by its holder alone, with no other lock held.
+
+use crate::alarm::Alarm;
+use crate::clock::Clock;
+use crate::metrics::{Books, Stats};
+use crate::operation::cell::{Cell, Look, Spell};
+use crate::operation::{DelayedOperation, Outcome};
+use crate::purgatory::panics::{PanicHook, PanicPlace, contain};
+use crate::purgatory::watch::WatchLists;
+use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
+use crate::tick::{Resolution, Tick};
+use crate::trampoline::{Call, Looking};
+use crate::wheel::{TimerId, TimingWheel};
+use crossbeam_utils::CachePadded;
+use foldhash::fast::FixedState;
+use smallvec::SmallVec;
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, Hash};
+use std::time::Duration;
+
+/// The shared part of a purgatory.
+pub(crate) struct Engine<K, O> {
+    pub(super) name: Arc<str>,
+    /// Unique in the process, so that an id of another purgatory is known as one.
+    pub(super) number: u64,
+    pub(super) shards: Box<[CachePadded<Mutex<Shard<K, O>>>]>,
+    pub(super) hasher: FixedState,
+    pub(super) clock: Box<dyn Clock>,
+    pub(super) resolution: Resolution,
+    pub(super) max_timeout: Duration,
+    pub(super) capacity: Option<Capacity>,
+    pub(super) alarm: Alarm,
+    pub(super) on_panic: Option<PanicHook>,
+    pub(super) on_earlier_deadline: Option<Box<dyn Fn() + Send + Sync>>,
+    /// Operations that were over at their first look: no shard knows them.
+    pub(super) at_once: CachePadded<AtOnce>,
+    /// Picks the home of operations without keys.
+    pub(super) next_home: AtomicUsize,
+    pub(super) drives: Drives,
+    pub(super) closed: AtomicBool,
+    pub(super) panics: AtomicU64,
+}
+
+/// Everything under one lock: a registry of the operations whose home this is, with their deadlines, and the watch
+/// lists of the keys that live here.
+pub(super) struct Shard<K, O> {
+    /// The registry: operations without a deadline are in it too, as timers that never expire.
+    pub(super) wheel: TimingWheel<Timed<O>>,
+    pub(super) watch: WatchLists<K, Arc<Waiter<O>>>,
+    /// Held operations whose holder was marked too often: whoever comes by goes on with them.
+    pub(super) owed: VecDeque<Arc<Waiter<O>>>,
+    pub(super) books: Books,
+    /// Set with the shard's lock held, so that a registration either sees it or is swept up.
+    pub(super) closed: bool,
+}
+
+/// An operation as the wheel holds it.
+pub(super) struct Timed<O> {
+    pub(super) waiter: Arc<Waiter<O>>,
+    /// The drive that was the latest when this was registered or reset: a drive expires what was there before it.
+    pub(super) drive: u64,
+}
+
+/// An operation that waits.
+pub(super) struct Waiter<O> {
+    pub(super) cell: Cell<O, Links>,
+    pub(super) home: u32,
+    /// The id in the home shard's wheel; set and read with that shard's lock held.
+    pub(super) timer: AtomicU64,
+}
+
+impl<O> Waiter<O> {
+    /// The caller holds the home shard's lock.
+    pub(super) fn timer(&self) -> TimerId {
+        TimerId::from_bits(self.timer.load(Ordering::Relaxed))
+    }
+}
+
+/// The watch lists that an operation is in.
+pub(super) type Links = SmallVec<[Link; 2]>;
+
+/// One watch list's node.
+#[derive(Clone, Copy)]
+pub(super) struct Link {
+    pub(super) shard: u32,
+    pub(super) node: u32,
+}
+
+/// Keys taken out of the lists, to be dropped outside every lock.
+pub(super) type SpareKeys<K> = SmallVec<[K; 2]>;
+
+#[derive(Default)]
+pub(super) struct AtOnce {
+    pub(super) satisfied: AtomicU64,
+    pub(super) panicked: AtomicU64,
+}
+
+/// How many operations may wait, and how many do.
+pub(super) struct Capacity {
+    limit: usize,
+    used: AtomicUsize,
+}
+
+impl Capacity {
+    pub(super) fn new(limit: usize) -> Self {
+        Capacity { limit, used: AtomicUsize::new(0) }
+    }
+
+    /// Takes a place. A count, so Relaxed: nothing is published by it.
+    pub(super) fn reserve(&self) -> bool {
+        let mut used = self.used.load(Ordering::Relaxed);
+        while used < self.limit {
+            match self.used.compare_exchange(used, used + 1, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => used = now,
+            }
+        }
+        false
+    }
+
+    pub(super) fn release(&self) {
+        self.used.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Which drive is the latest, and whether it is over.
+pub(super) struct Drives {
+    /// Its number.
+    pub(super) latest: AtomicU64,
+    /// Its present, if its last pass left work behind; else never.
+    pub(super) unfinished: AtomicU64,
+}
+
+impl<K, O> Engine<K, O> {
+    /// The number that no other purgatory of the process has.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub(crate) fn alarm(&self) -> &Alarm {
+        &self.alarm
+    }
+}
+
+impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
+    pub(super) fn shard(&self, index: u32) -> MutexGuard<'_, Shard<K, O>> {
+        self.shards[index as usize].lock()
+    }
+
+    pub(super) fn hash<Q: Hash + ?Sized>(&self, key: &Q) -> u64 {
+        self.hasher.hash_one(key)
+    }
+
+    /// The shard of a hash. The tables take the hash's lowest and highest bits, so this takes the middle.
+    pub(super) fn shard_of(&self, hash: u64) -> u32 {
+        let middle = (hash >> 16) & u64::from(u32::MAX);
+        // Below the number of shards, which fits in 32 bits.
+        ((middle * self.shards.len() as u64) >> 32) as u32
+    }
+
+    /// The tick that the clock is in.
+    pub(super) fn now(&self) -> Tick {
+        self.resolution.floor(self.clock.elapsed())
+    }
+
+    /// Rings for a deadline that lowered the alarm. No lock is held.
+    pub(super) fn wake_driver(&self) {
+        self.alarm.ring();
+        if let Some(hook) = &self.on_earlier_deadline {
+            self.contain(PanicPlace::Hook, hook);
+        }
+    }
+
+    /// Runs user code. `None`: it panicked; the panic is counted and reported.
+    pub(super) fn contain<R>(&self, place: PanicPlace, run: impl FnOnce() -> R) -> Option<R> {
+        match contain(&self.name, self.on_panic.as_ref(), place, run) {
+            Ok(value) => Some(value),
+            Err(panics) => {
+                self.panics.fetch_add(panics, Ordering::Relaxed);
+                None
+            }
+        }
+    }
+
+    /// Looks once at an operation that the caller owns or holds.
+    pub(super) fn look(&self, op: &mut O) -> Look {
+        let _looking = Looking::enter();
+        match self.contain(PanicPlace::Look, || op.try_complete()) {
+            Some(true) => Look::Met,
+            Some(false) => Look::NotMet,
+            None => Look::Panicked,
+        }
+    }
+
+    /// Goes on with an operation that the caller holds: looks while looks are wanted, then lets go or ends it.
+    /// Returns the outcome if it has ended, and whether a look of this call decided it.
+    pub(super) fn hold(self: &Arc<Self>, waiter: &Arc<Waiter<O>>, call: &Call) -> Option<(Outcome, bool)> {
+        loop {
+            match waiter.cell.hold(|op| self.look(op)) {
+                Spell::LetGo => return None,
+                Spell::Decided { outcome, mine } => {
+                    let (op, keys) = self.take_out(waiter, outcome);
+                    self.complete(op, outcome, keys, call);
+                    return Some((outcome, mine));
+                }
+                Spell::Tired => {
+                    if self.hand_on(waiter) {
+                        return None;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Leaves a held operation to whoever comes by its home shard next, and sees to it that the driver does. False:
+    /// the purgatory is shut down and nobody may come, so the caller must go on.
+    fn hand_on(&self, waiter: &Arc<Waiter<O>>) -> bool {
+        let lowered = {
+            let mut shard = self.shard(waiter.home);
+            if shard.closed {
+                return false;
+            }
+            shard.owed.push_back(Arc::clone(waiter));
+            self.alarm.lower(Tick::ZERO)
+        };
+        if lowered {
+            self.wake_driver();
+        }
+        true
+    }
+
+    /// Goes on with operations that were handed on.
+    pub(super) fn take_over(self: &Arc<Self>, owed: VecDeque<Arc<Waiter<O>>>, call: &Call) {
+        for waiter in owed {
+            self.hold(&waiter, call);
+        }
+    }
+
+    /// Takes a decided operation that the caller holds out of its cell, the wheel and every watch list, and counts
+    /// its end. O(keys), with no other lock held. Only the holder unlinks: nothing is added to a list after this.
+    pub(super) fn take_out(&self, waiter: &Waiter<O>, outcome: Outcome) -> (O, SpareKeys<K>) {
+        let (op, links) = waiter.cell.take();
+        let mut keys = SpareKeys::new();
+        {
+            let mut home = self.shard(waiter.home);
+            home.wheel.stop_timer(waiter.timer());
+            home.books.end(outcome);
+            for link in links.iter().filter(|link| link.shard == waiter.home) {
+                keys.extend(home.watch.unwatch(link.node).1);
+            }
+        }
+        for link in links.iter().filter(|link| link.shard != waiter.home) {
+            keys.extend(self.shard(link.shard).watch.unwatch(link.node).1);
+        }
+        if let Some(capacity) = &self.capacity {
+            capacity.release();
+        }
+        (op, keys)
+    }
+
+    /// Runs the callback of an operation that has ended: at once in an outermost call, else after the callback that
+    /// this call was made in.
+    pub(super) fn complete(self: &Arc<Self>, op: O, outcome: Outcome, keys: SpareKeys<K>, call: &Call) {
+        if call.is_outermost() {
+            self.answer(op, outcome, keys);
+            call.catch_up();
+        } else {
+            let engine = Arc::clone(self);
+            call.put_off(move || engine.answer(op, outcome, keys));
+        }
+    }
+
+    fn answer(&self, op: O, outcome: Outcome, keys: SpareKeys<K>) {
+        self.contain(PanicPlace::Callback, || op.on_complete(outcome));
+        self.drop_keys(keys);
+    }
+
+    /// Drops keys outside every lock, one by one, so that a destructor that panics costs no other key.
+    pub(super) fn drop_keys(&self, keys: SpareKeys<K>) {
+        if std::mem::needs_drop::<K>() {
+            for key in keys {
+                self.contain(PanicPlace::KeyDrop, || drop(key));
+            }
+        }
+    }
+
+    /// Drops keys now or, in a nested call, when its turn comes.
+    pub(super) fn drop_keys_in_turn(self: &Arc<Self>, keys: SpareKeys<K>, call: &Call) {
+        if keys.is_empty() || !std::mem::needs_drop::<K>() {
+            return;
+        }
+        if call.is_outermost() {
+            self.drop_keys(keys);
+            call.catch_up();
+        } else {
+            let engine = Arc::clone(self);
+            call.put_off(move || engine.drop_keys(keys));
+        }
+    }
+
+    pub(super) fn stats(&self) -> Stats {
+        let mut stats = Stats::default();
+        for shard in &self.shards {
+            let shard = shard.lock();
+            shard.books.add_to(&mut stats);
+            stats.watched += shard.watch.watchers();
+            stats.keys += shard.watch.keys();
+        }
+        let satisfied = self.at_once.satisfied.load(Ordering::Relaxed);
+        let panicked = self.at_once.panicked.load(Ordering::Relaxed);
+        stats.registered += satisfied + panicked;
+        stats.satisfied += satisfied;
+        stats.panicked += panicked;
+        stats.panics = self.panics.load(Ordering::Relaxed);
+        stats
+    }
+
+    /// Sums a count over the shards.
+    pub(super) fn sum(&self, count: impl Fn(&Shard<K, O>) -> usize) -> usize {
+        self.shards.iter().map(|shard| count(&shard.lock())).sum()
+    }
+}

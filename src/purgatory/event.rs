@@ -1,0 +1,231 @@
+//! What can happen to operations that wait: a signal, a forced completion, a cancellation, a new timeout; to one by
+//! its id, or to all that wait on a key.
+//!
+//! A walk along a key takes watchers out in steps under the shard's lock and visits them without it. What a step took
+//! may have ended by the time it is visited; its cell says so.
+
+use crate::operation::cell::Decision;
+use crate::operation::{DelayedOperation, Outcome};
+use crate::purgatory::engine::{Engine, SpareKeys, Waiter};
+use crate::purgatory::results::{Cancelled, HandedBack, OperationId};
+use crate::sync::Arc;
+use crate::trampoline::Call;
+use hashbrown::Equivalent;
+use smallvec::SmallVec;
+use std::hash::Hash;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
+    /// Looks at every operation that waits on the key; returns how many ended by a look of this call.
+    pub(super) fn check_and_complete<Q: Hash + Equivalent<K> + ?Sized>(self: &Arc<Self>, key: &Q) -> usize {
+        let call = Call::enter();
+        if call.is_inside_look() {
+            self.check_later(key, &call);
+            return 0;
+        }
+        let mut ended = 0;
+        self.visit(key, &call, |waiter| {
+            // Not marked by us to hold: somebody is inside and will look again.
+            if waiter.cell.mark() && self.hold(waiter, &call).is_some_and(|(_, mine)| mine) {
+                ended += 1;
+            }
+            ControlFlow::Continue(())
+        });
+        ended
+    }
+
+    /// A signal from inside a look: looks that nest could use up the stack, so the whole call is put off.
+    fn check_later<Q: Hash + Equivalent<K> + ?Sized>(self: &Arc<Self>, key: &Q, call: &Call) {
+        debug_assert!(false, "try_complete must not signal keys of a purgatory");
+        let mut waiters = Vec::new();
+        self.visit(key, call, |waiter| {
+            waiters.push(Arc::clone(waiter));
+            ControlFlow::Continue(())
+        });
+        let engine = Arc::clone(self);
+        call.put_off(move || {
+            let call = Call::enter();
+            for waiter in waiters {
+                if waiter.cell.mark() {
+                    engine.hold(&waiter, &call);
+                }
+            }
+        });
+    }
+
+    pub(super) fn force_complete(self: &Arc<Self>, id: OperationId) -> bool {
+        let call = Call::enter();
+        self.find(id).is_some_and(|waiter| self.force(&waiter, &call))
+    }
+
+    pub(super) fn force_complete_for_key<Q: Hash + Equivalent<K> + ?Sized>(
+        self: &Arc<Self>,
+        key: &Q,
+    ) -> usize {
+        let call = Call::enter();
+        let mut forced = 0;
+        self.visit(key, &call, |waiter| {
+            forced += usize::from(self.force(waiter, &call));
+            ControlFlow::Continue(())
+        });
+        forced
+    }
+
+    fn force(self: &Arc<Self>, waiter: &Arc<Waiter<O>>, call: &Call) -> bool {
+        match waiter.cell.decide(Outcome::Forced) {
+            Decision::Held => {
+                self.end(waiter, Outcome::Forced, call);
+                true
+            }
+            Decision::Left => true,
+            Decision::Lost => false,
+        }
+    }
+
+    /// Ends an operation that the caller decided and holds.
+    pub(super) fn end(self: &Arc<Self>, waiter: &Waiter<O>, outcome: Outcome, call: &Call) {
+        let (op, keys) = self.take_out(waiter, outcome);
+        self.complete(op, outcome, keys, call);
+    }
+
+    pub(super) fn cancel(self: &Arc<Self>, id: OperationId) -> Cancelled<O> {
+        let call = Call::enter();
+        self.find(id).map_or(Cancelled::Gone, |waiter| self.withdraw(&waiter, Outcome::Cancelled, &call))
+    }
+
+    pub(super) fn cancel_first<Q: Hash + Equivalent<K> + ?Sized>(
+        self: &Arc<Self>,
+        key: &Q,
+    ) -> Cancelled<O> {
+        let call = Call::enter();
+        let mut first = Cancelled::Gone;
+        self.visit(key, &call, |waiter| {
+            first = self.withdraw(waiter, Outcome::Cancelled, &call);
+            if first.is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        first
+    }
+
+    pub(super) fn cancel_for_key<Q: Hash + Equivalent<K> + ?Sized>(
+        self: &Arc<Self>,
+        key: &Q,
+    ) -> HandedBack<O> {
+        let call = Call::enter();
+        let mut back = HandedBack::none();
+        self.visit(key, &call, |waiter| {
+            back.add(self.withdraw(waiter, Outcome::Cancelled, &call));
+            ControlFlow::Continue(())
+        });
+        back
+    }
+
+    /// Decides an operation and takes it out without a callback, if nobody is inside.
+    pub(super) fn withdraw(
+        self: &Arc<Self>,
+        waiter: &Waiter<O>,
+        outcome: Outcome,
+        call: &Call,
+    ) -> Cancelled<O> {
+        match waiter.cell.decide(outcome) {
+            Decision::Held => {
+                let (op, keys) = self.take_out(waiter, outcome);
+                self.drop_keys_in_turn(keys, call);
+                Cancelled::Taken(op)
+            }
+            Decision::Left => Cancelled::Busy,
+            Decision::Lost => Cancelled::Gone,
+        }
+    }
+
+    pub(super) fn reset_timeout(self: &Arc<Self>, id: OperationId, timeout: Duration) -> bool {
+        let _call = Call::enter();
+        self.find(id).is_some_and(|waiter| self.reset(&waiter, timeout))
+    }
+
+    pub(super) fn reset_timeout_for_key<Q: Hash + Equivalent<K> + ?Sized>(
+        self: &Arc<Self>,
+        key: &Q,
+        timeout: Duration,
+    ) -> usize {
+        let call = Call::enter();
+        let mut reset = 0;
+        self.visit(key, &call, |waiter| {
+            reset += usize::from(self.reset(waiter, timeout));
+            ControlFlow::Continue(())
+        });
+        reset
+    }
+
+    /// Moves a deadline. The hold of the home shard's lock decides between this and an expiry: what a drive has
+    /// taken out of the wheel is not put back.
+    fn reset(&self, waiter: &Waiter<O>, timeout: Duration) -> bool {
+        let due = self.due_in(timeout);
+        let lowered = {
+            let mut home = self.shard(waiter.home);
+            let timer = waiter.timer();
+            // The wheel is asked first: an operation that a drive took out may still be undecided.
+            let Some(timed) = home.wheel.get_mut(timer) else { return false };
+            if waiter.cell.outcome().is_some() {
+                return false;
+            }
+            timed.drive = due.drive;
+            home.wheel.restart_timer(timer, due.deadline);
+            if due.clamped {
+                home.books.clamp();
+            }
+            self.alarm.lower(due.deadline)
+        };
+        if lowered {
+            self.wake_driver();
+        }
+        true
+    }
+
+    /// Finds an operation in the registry of its home.
+    fn find(&self, id: OperationId) -> Option<Arc<Waiter<O>>> {
+        if id.purgatory != self.number {
+            return None;
+        }
+        self.shard(id.home).wheel.get(id.timer).map(|timed| Arc::clone(&timed.waiter))
+    }
+
+    /// Visits those that wait on the key now, in order of registration, with no lock held.
+    fn visit<Q: Hash + Equivalent<K> + ?Sized>(
+        self: &Arc<Self>,
+        key: &Q,
+        call: &Call,
+        mut visit: impl FnMut(&Arc<Waiter<O>>) -> ControlFlow<()>,
+    ) {
+        let hash = self.hash(key);
+        let index = self.shard_of(hash);
+        let mut batch: SmallVec<[Arc<Waiter<O>>; 4]> = SmallVec::new();
+        let mut spare = SpareKeys::new();
+        let (walk, owed) = {
+            let mut shard = self.shard(index);
+            let walk = shard.watch.walk(hash, key, &mut batch);
+            // Whoever comes by goes on with what was handed on.
+            (walk, std::mem::take(&mut shard.owed))
+        };
+        if let Some(mut walk) = walk {
+            'steps: loop {
+                for waiter in batch.drain(..) {
+                    if visit(&waiter).is_break() {
+                        break 'steps;
+                    }
+                }
+                if walk.is_over() {
+                    break;
+                }
+                spare.extend(self.shard(index).watch.step(&mut walk, &mut batch));
+            }
+            if !walk.is_over() {
+                spare.extend(self.shard(index).watch.abandon(&mut walk));
+            }
+        }
+        if !owed.is_empty() {
+            self.take_over(owed, call);
+        }
+        self.drop_keys_in_turn(spare, call);
+    }
+}

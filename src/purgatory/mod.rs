@@ -1,0 +1,309 @@
+//! The purgatory: operations that wait for an event on their keys, or for their time to be up.
+//!
+//! It owns the operations that wait, their deadlines and their watch lists. Any thread may call it. It never runs
+//! user code with a lock held, never waits for a thread that is inside an operation, and keeps nothing of an
+//! operation that has ended. The protocol behind this is written down in [`design`](crate::design).
+//!
+//! ```text
+//!   Purgatory ──▶ Engine ──▶ shard 0 │ shard 1 │ …        one lock each
+//!                             ├ registry and wheel         who is at home here, and until when
+//!                             └ watch lists                who waits on the keys that live here
+//! ```
+//!
+//! An operation's *home* is the shard of its first key. There it has its place in the registry and its deadline, so
+//! an operation on one key takes one lock to register and one to end.
+
+mod builder;
+mod drive;
+pub(crate) mod engine;
+mod event;
+mod panics;
+mod register;
+mod results;
+#[cfg(all(test, not(ixion_loom)))]
+mod tests;
+mod watch;
+
+pub use builder::Builder;
+pub use hashbrown::Equivalent;
+pub use panics::{CaughtPanic, PanicPlace};
+pub use results::{Cancelled, Drive, HandedBack, OperationId, Registration, RejectReason, Rejected};
+
+use crate::metrics::Stats;
+use crate::operation::{BoxedOperation, DelayedOperation};
+use crate::sync::Arc;
+use crate::tick::Tick;
+use engine::Engine;
+use std::fmt;
+use std::hash::Hash;
+use std::time::Duration;
+
+/// A place where operations wait, watched by keys.
+///
+/// Whoever brings something about calls [`check_and_complete`](Self::check_and_complete) for the key that it
+/// concerns, *after* the state has changed and with no lock held that an operation needs. An operation whose time is
+/// up is expired by a drive: by an [`Expirer`](crate::Expirer), or by whoever calls [`expire`](Self::expire).
+///
+/// A purgatory is `Send` and `Sync` where `K` and `O` are `Send`. It is not `Clone`: share it in an `Arc`. Dropping it
+/// shuts it down.
+///
+/// `K`'s `Eq` (and `Equivalent`) runs with a lock held: it must neither panic nor call the engine. All other user code
+/// runs without one. `K` is never cloned.
+///
+/// Every method may be called from a callback. Such calls decide, unlink and count at once; the callbacks that they
+/// cause run, in order, before the outermost call of that thread returns. A chain of callbacks costs no stack. One
+/// that feeds itself for ever keeps its outermost call for ever, but for a drive, which leaves the rest to the
+/// thread's next call.
+///
+/// Comes from Kafka's `DelayedOperationPurgatory`.
+///
+/// # Examples
+///
+/// ```
+/// use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory, Registration};
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use std::time::Duration;
+///
+/// /// Waits until a partition's high watermark has reached an offset.
+/// struct Replicated { high_watermark: Arc<AtomicU64>, required: u64 }
+///
+/// impl DelayedOperation for Replicated {
+///     fn try_complete(&mut self) -> bool {
+///         self.high_watermark.load(Ordering::Acquire) >= self.required
+///     }
+///     fn on_complete(self, outcome: Outcome) {
+///         println!("offset {}: {outcome:?}", self.required);
+///     }
+/// }
+///
+/// let clock = ManualClock::new();
+/// let purgatory: Purgatory<(&str, u32), Replicated> =
+///     Purgatory::builder("Produce").clock(clock.clone()).build();
+/// let high_watermark = Arc::new(AtomicU64::new(0));
+///
+/// let op = Replicated { high_watermark: high_watermark.clone(), required: 10 };
+/// let registration = purgatory.try_complete_else_watch(op, Duration::from_secs(30), [("orders", 0)])?;
+/// assert!(matches!(registration, Registration::Watched(_)));
+///
+/// high_watermark.store(10, Ordering::Release); // first the state,
+/// assert_eq!(purgatory.check_and_complete(&("orders", 0)), 1); // then the signal
+/// assert!(purgatory.is_empty());
+/// # Ok::<(), ixion::RejectReason>(())
+/// ```
+#[doc(alias = "DelayedOperationPurgatory")]
+pub struct Purgatory<K: Hash + Eq + 'static, O: DelayedOperation + 'static = BoxedOperation> {
+    engine: Arc<Engine<K, O>>,
+}
+
+impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
+    /// Begins to build a purgatory. The name shows in reports and in `Debug`.
+    pub fn builder(name: impl Into<Arc<str>>) -> Builder<K, O> {
+        Builder::new(name.into())
+    }
+
+    fn from_engine(engine: Engine<K, O>) -> Self {
+        Purgatory { engine: Arc::new(engine) }
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Engine<K, O>> {
+        &self.engine
+    }
+
+    /// Completes an operation if its condition is met, else lets it wait on its keys until `timeout` has passed.
+    ///
+    /// The first look runs at once, on the caller's thread, before `keys` is consumed; an operation that it satisfies
+    /// is over when the call returns and has allocated nothing. Otherwise the operation is watched on all keys and
+    /// armed, and looked at once more, so that no event is lost that came meanwhile.
+    ///
+    /// Every timeout is legal. [`Duration::MAX`] means never. With zero the operation is due at the next drive; until
+    /// then events still win. An operation without keys is a timer. A key that is given twice is watched once.
+    ///
+    /// # Errors
+    ///
+    /// Hands the operation back if the purgatory has been shut down, or if it would have to wait and the capacity is
+    /// used up.
+    ///
+    /// # Panics
+    ///
+    /// Only with a panic of `keys`, of `K`'s `Hash` or of the clock; the operation is dropped then and was not accepted.
+    ///
+    /// # Complexity
+    ///
+    /// O(keys), with one lock for each shard that a key lives in.
+    #[doc(alias = "tryCompleteElseWatch")]
+    pub fn try_complete_else_watch(
+        &self,
+        op: O,
+        timeout: Duration,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Result<Registration, Rejected<O>> {
+        self.engine.register(op, timeout, keys)
+    }
+
+    /// Looks at all operations that wait on the key, in order of registration, and completes those whose condition is
+    /// met.
+    ///
+    /// Returns how many operations ended by a look of this call. Zero does not mean that nobody waits, nor that nobody
+    /// will complete: an operation that another thread is inside is left a mark, and that thread looks again.
+    ///
+    /// # Complexity
+    ///
+    /// One look for each operation on the key. If nobody waits: one uncontended lock and no allocation.
+    #[doc(alias = "checkAndComplete")]
+    #[doc(alias = "notify")]
+    pub fn check_and_complete<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> usize {
+        self.engine.check_and_complete(key)
+    }
+
+    /// Completes an operation with `Forced`. Returns whether this call decided that.
+    #[doc(alias = "forceComplete")]
+    pub fn force_complete(&self, id: OperationId) -> bool {
+        self.engine.force_complete(id)
+    }
+
+    /// Completes all operations that wait on the key with `Forced`. Returns how many this call decided.
+    pub fn force_complete_for_key<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> usize {
+        self.engine.force_complete_for_key(key)
+    }
+
+    /// Takes an operation out, without a callback if nobody is inside it.
+    ///
+    /// A drive that has begun to expire the operation has won: the answer is `Gone`.
+    pub fn cancel(&self, id: OperationId) -> Cancelled<O> {
+        self.engine.cancel(id)
+    }
+
+    /// Takes out the first operation that waits on the key.
+    pub fn cancel_first<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> Cancelled<O> {
+        self.engine.cancel_first(key)
+    }
+
+    /// Takes out all operations that wait on the key; from their other keys too.
+    #[doc(alias = "cancelForKey")]
+    pub fn cancel_for_key<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> HandedBack<O> {
+        self.engine.cancel_for_key(key)
+    }
+
+    /// Gives an operation a new timeout, counted from now: later or earlier than it had.
+    ///
+    /// Returns false if the operation has ended or a drive has begun to expire it.
+    #[doc(alias = "extend")]
+    pub fn reset_timeout(&self, id: OperationId, timeout: Duration) -> bool {
+        self.engine.reset_timeout(id, timeout)
+    }
+
+    /// Gives all operations that wait on the key a new timeout. Returns how many took it.
+    pub fn reset_timeout_for_key<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q, timeout: Duration) -> usize {
+        self.engine.reset_timeout_for_key(key, timeout)
+    }
+
+    /// Whether an operation waits on the key.
+    #[must_use]
+    pub fn contains_key<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> bool {
+        let hash = self.engine.hash(key);
+        self.engine.shard(self.engine.shard_of(hash)).watch.contains(hash, key)
+    }
+
+    /// Returns the number of operations that wait. Exact at every quiet point; while a thread is inside an operation
+    /// that was decided, that one still counts.
+    #[must_use]
+    #[doc(alias = "numDelayed")]
+    pub fn len(&self) -> usize {
+        self.engine.sum(|shard| shard.books.pending())
+    }
+
+    /// Whether no operation waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the number of entries in all watch lists: an operation on three keys is three.
+    #[must_use]
+    pub fn watched(&self) -> usize {
+        self.engine.sum(|shard| shard.watch.watchers())
+    }
+
+    /// Returns the number of keys that somebody waits on.
+    #[must_use]
+    pub fn key_count(&self) -> usize {
+        self.engine.sum(|shard| shard.watch.keys())
+    }
+
+    /// Returns the books. One lock a shard.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.engine.stats()
+    }
+
+    /// Drives the purgatory once: expires what is due, up to a bounded number, and says when to come again.
+    ///
+    /// A *drive* is calls of this until [`more`](Drive::more) is false. It expires what was due when it began, by tick;
+    /// what is registered or reset meanwhile is left for the next drive. Expiry does not look again.
+    ///
+    /// For tests and event loops; with an [`Expirer`](crate::Expirer) nobody needs to call it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use ixion::{BoxedOperation, ManualClock, Purgatory};
+    /// # let purgatory: Purgatory<u32> = Purgatory::builder("p").clock(ManualClock::new()).build();
+    /// while purgatory.expire().more {}
+    /// ```
+    #[doc(alias = "advanceClock")]
+    #[doc(alias = "poll")]
+    pub fn expire(&self) -> Drive {
+        self.engine.expire()
+    }
+
+    /// Returns the tick at which the next operation is due; `None` if none ever is. A tick that has passed means that
+    /// there is work now.
+    #[must_use]
+    pub fn next_expiration(&self) -> Option<Tick> {
+        self.engine.next_expiration()
+    }
+
+    /// Returns the time until the next operation is due; zero if it is.
+    #[must_use]
+    pub fn time_to_next(&self) -> Option<Duration> {
+        self.engine.time_to_next()
+    }
+
+    /// Completes everything that waits with `Shutdown`, and accepts nothing more.
+    ///
+    /// Returns how many operations this call decided. Waits for no thread: an operation that another thread is inside
+    /// is completed by that thread. Only the first shutdown finds anything to do.
+    pub fn shutdown(&self) -> usize {
+        self.engine.shutdown()
+    }
+
+    /// Hands back everything that waits, and accepts nothing more.
+    ///
+    /// An operation that another thread is inside is completed by that thread with `Shutdown` and counted as
+    /// [`busy`](HandedBack::busy).
+    pub fn shutdown_and_hand_back(&self) -> HandedBack<O> {
+        self.engine.shutdown_and_hand_back()
+    }
+
+    /// Whether the purgatory has been shut down.
+    #[must_use]
+    pub fn is_shutdown(&self) -> bool {
+        self.engine.closed.load(crate::sync::Ordering::Acquire)
+    }
+}
+
+impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Drop for Purgatory<K, O> {
+    fn drop(&mut self) {
+        self.engine.shutdown();
+    }
+}
+
+impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> fmt::Debug for Purgatory<K, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Purgatory")
+            .field("name", &self.engine.name)
+            .field("stats", &self.stats())
+            .finish_non_exhaustive()
+    }
+}

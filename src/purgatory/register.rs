@@ -1,0 +1,206 @@
+//! Registering: look, watch and arm, look again.
+//!
+//! 1. Look, before any cell exists: an operation that is satisfied at once allocates nothing.
+//! 2. One hold of the home shard: closed? a place in the registry and the wheel; every key that lives there. Armed
+//!    together with watching, never after, so that from here on shutdown, force, cancel, reset and `len` see it.
+//! 3. The keys of the other shards.
+//! 4. Look again. The registering thread has held the operation since before anybody could see it; whoever came
+//!    meanwhile has left a mark or a decision.
+//! 5. Let go, and act on whatever came.
+//!
+//! An event that changed the state before step 4's look is seen by that look: its signal either found the
+//! operation on the list and left a mark, or took the list's lock before step 2 or 3 did, and then the lock orders
+//! its change before the look.
+
+use crate::operation::cell::{Cell, Look};
+use crate::operation::{DelayedOperation, Outcome};
+use crate::purgatory::engine::{Engine, Link, Links, SpareKeys, Timed, Waiter};
+use crate::purgatory::results::{OperationId, RejectReason, Registration, Rejected};
+use crate::sync::{Arc, AtomicU64, Ordering, planted};
+use crate::tick::Tick;
+use crate::trampoline::Call;
+use smallvec::SmallVec;
+use std::hash::Hash;
+use std::time::Duration;
+
+/// Up to this many keys are compared pairwise to find one that was given twice; more are sorted by hash first.
+const PAIRWISE: usize = 8;
+
+type HashedKeys<K> = SmallVec<[(u64, K); 2]>;
+
+impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
+    pub(super) fn register(
+        self: &Arc<Self>,
+        mut op: O,
+        timeout: Duration,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Result<Registration, Rejected<O>> {
+        let call = Call::enter();
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Rejected { op, reason: RejectReason::Shutdown });
+        }
+        // 1. The first look.
+        let (outcome, count) = match self.look(&mut op) {
+            Look::NotMet => return self.watch_and_look(op, timeout, keys, &call),
+            Look::Met => (Outcome::Satisfied, &self.at_once.satisfied),
+            Look::Panicked => (Outcome::Panicked, &self.at_once.panicked),
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+        self.complete(op, outcome, SpareKeys::new(), &call);
+        Ok(Registration::Completed(outcome))
+    }
+
+    fn watch_and_look(
+        self: &Arc<Self>,
+        op: O,
+        timeout: Duration,
+        keys: impl IntoIterator<Item = K>,
+        call: &Call,
+    ) -> Result<Registration, Rejected<O>> {
+        let (keys, mut spare) = self.hash_keys(keys);
+        let due = self.due_in(timeout);
+        let home = match keys.first() {
+            Some((hash, _)) => self.shard_of(*hash),
+            None => (self.next_home.fetch_add(1, Ordering::Relaxed) % self.shards.len()) as u32,
+        };
+        if self.capacity.as_ref().is_some_and(|capacity| !capacity.reserve()) {
+            self.give_up(keys, spare, call);
+            return Err(Rejected { op, reason: RejectReason::Full });
+        }
+        let cell = Cell::held(op);
+        let waiter = Arc::new(Waiter { cell, home, timer: AtomicU64::new(0) });
+        let keys = match self.arm(&waiter, due, keys, &mut spare) {
+            Ok(elsewhere) => elsewhere,
+            Err(keys) => {
+                if let Some(capacity) = &self.capacity {
+                    capacity.release();
+                }
+                self.give_up(keys, spare, call);
+                let (op, _) = waiter.cell.take();
+                return Err(Rejected { op, reason: RejectReason::Shutdown });
+            }
+        };
+        // 3. The keys of the other shards. `keys.links` are those of the home.
+        let mut links = keys.links;
+        for (hash, key) in keys.elsewhere {
+            let shard = self.shard_of(hash);
+            let (node, again) = self.shard(shard).watch.watch(hash, key, Arc::clone(&waiter));
+            links.push(Link { shard, node });
+            spare.extend(again);
+        }
+        waiter.cell.set_links(links);
+        let id = OperationId { purgatory: self.number, home, timer: keys.timer };
+        // 4. and 5.
+        if !planted("no-second-look") {
+            waiter.cell.mark_own();
+        }
+        let ended = self.hold(&waiter, call);
+        self.drop_keys_in_turn(spare, call);
+        Ok(match ended {
+            Some((outcome, _)) => Registration::Completed(outcome),
+            None => Registration::Watched(id),
+        })
+    }
+
+    /// 2. One hold of the home shard. `Err`: it is closed; the keys come back.
+    fn arm(
+        &self,
+        waiter: &Arc<Waiter<O>>,
+        due: Due,
+        keys: HashedKeys<K>,
+        spare: &mut SpareKeys<K>,
+    ) -> Result<Armed<K>, HashedKeys<K>> {
+        let mut links = Links::new();
+        let mut elsewhere = HashedKeys::new();
+        let mut shard = self.shard(waiter.home);
+        if shard.closed {
+            return Err(keys);
+        }
+        let timed = Timed { waiter: Arc::clone(waiter), drive: due.drive };
+        let timer = shard.wheel.start_timer(due.deadline, timed);
+        waiter.timer.store(timer.to_bits(), Ordering::Relaxed);
+        shard.books.register();
+        if due.clamped {
+            shard.books.clamp();
+        }
+        for (hash, key) in keys {
+            if self.shard_of(hash) != waiter.home {
+                elsewhere.push((hash, key));
+                continue;
+            }
+            let (node, again) = shard.watch.watch(hash, key, Arc::clone(waiter));
+            links.push(Link { shard: waiter.home, node });
+            spare.extend(again);
+        }
+        let lowered = self.alarm.lower(due.deadline);
+        drop(shard);
+        if lowered {
+            self.wake_driver();
+        }
+        Ok(Armed { timer, links, elsewhere })
+    }
+
+    /// When something that starts now is due. Clamps the timeout to the greatest allowed.
+    pub(super) fn due_in(&self, timeout: Duration) -> Due {
+        // In this order: see `Drives::go_on_or_begin`.
+        let drive = self.drives.latest();
+        let clamped = timeout > self.max_timeout;
+        let timeout = timeout.min(self.max_timeout);
+        let deadline = match timeout {
+            Duration::MAX => Tick::MAX,
+            _ => self.resolution.deadline(self.clock.elapsed(), timeout),
+        };
+        Due { deadline, drive, clamped }
+    }
+
+    /// Consumes the caller's iterator, hashes each key outside every lock, and sets aside keys given twice.
+    fn hash_keys(&self, keys: impl IntoIterator<Item = K>) -> (HashedKeys<K>, SpareKeys<K>) {
+        let mut hashed: HashedKeys<K> = keys.into_iter().map(|key| (self.hash(&key), key)).collect();
+        let mut spare = SpareKeys::new();
+        if hashed.len() > PAIRWISE {
+            // Stable, so that the first of two equal keys is the one that is kept. The order of an operation's keys
+            // means nothing; which shard is home does, and stays the same for the same calls and hash seed.
+            hashed.sort_by_key(|(hash, _)| *hash);
+        }
+        let mut kept = 0;
+        for at in 0..hashed.len() {
+            let window = if hashed.len() > PAIRWISE { same_hash_before(&hashed[..kept], hashed[at].0) } else { 0 };
+            let twice = hashed[window..kept].iter().any(|(hash, key)| *hash == hashed[at].0 && *key == hashed[at].1);
+            if !twice {
+                hashed.swap(kept, at);
+                kept += 1;
+            }
+        }
+        while hashed.len() > kept {
+            spare.extend(hashed.pop().map(|(_, key)| key));
+        }
+        (hashed, spare)
+    }
+
+    /// Drops the keys of an operation that is handed back.
+    fn give_up(self: &Arc<Self>, keys: HashedKeys<K>, mut spare: SpareKeys<K>, call: &Call) {
+        spare.extend(keys.into_iter().map(|(_, key)| key));
+        self.drop_keys_in_turn(spare, call);
+    }
+}
+
+/// When an operation is due.
+#[derive(Clone, Copy)]
+pub(super) struct Due {
+    pub(super) deadline: Tick,
+    /// The latest drive when this was computed.
+    pub(super) drive: u64,
+    pub(super) clamped: bool,
+}
+
+/// An operation in its home shard.
+struct Armed<K> {
+    timer: crate::wheel::TimerId,
+    links: Links,
+    elsewhere: HashedKeys<K>,
+}
+
+/// The start of the run of entries with this hash at the end of a sorted slice.
+fn same_hash_before<K>(sorted: &[(u64, K)], hash: u64) -> usize {
+    sorted.len() - sorted.iter().rev().take_while(|(other, _)| *other == hash).count()
+}

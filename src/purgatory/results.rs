@@ -1,0 +1,183 @@
+//! What the calls of a purgatory return.
+
+use crate::operation::Outcome;
+use crate::tick::Tick;
+use crate::wheel::TimerId;
+use std::error::Error;
+use std::fmt;
+
+/// A name for an operation that waits, unique in the process and never reused.
+///
+/// An id of an operation that has ended, or of another purgatory, is answered with `Gone` or `false`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct OperationId {
+    pub(super) purgatory: u64,
+    pub(super) home: u32,
+    pub(super) timer: TimerId,
+}
+
+impl fmt::Debug for OperationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OperationId({}.{}.{:?})", self.purgatory, self.home, self.timer)
+    }
+}
+
+/// What became of an operation that was accepted.
+#[must_use = "an operation that waits can be named only by the id in here"]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Registration {
+    /// It was over when the call returned.
+    Completed(Outcome),
+    /// It waits.
+    Watched(OperationId),
+}
+
+impl Registration {
+    /// Returns the id of an operation that waits.
+    #[must_use]
+    pub const fn id(&self) -> Option<OperationId> {
+        match self {
+            Registration::Completed(_) => None,
+            Registration::Watched(id) => Some(*id),
+        }
+    }
+
+    /// Whether the operation was over when the call returned.
+    #[must_use]
+    pub const fn is_completed(&self) -> bool {
+        matches!(self, Registration::Completed(_))
+    }
+}
+
+/// An operation that was not accepted, handed back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Rejected<O> {
+    /// The operation, with its first look behind it at most.
+    pub op: O,
+    /// Why.
+    pub reason: RejectReason,
+}
+
+/// Why an operation was not accepted.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RejectReason {
+    /// It would have had to wait, and the purgatory holds as many operations as its capacity allows.
+    Full,
+    /// The purgatory has been shut down.
+    Shutdown,
+}
+
+impl fmt::Display for RejectReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            RejectReason::Full => "the purgatory is full",
+            RejectReason::Shutdown => "the purgatory has been shut down",
+        })
+    }
+}
+
+impl Error for RejectReason {}
+
+impl<O> From<Rejected<O>> for RejectReason {
+    fn from(rejected: Rejected<O>) -> Self {
+        rejected.reason
+    }
+}
+
+impl<O> fmt::Debug for Rejected<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rejected").field("reason", &self.reason).finish_non_exhaustive()
+    }
+}
+
+impl<O> fmt::Display for Rejected<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.reason.fmt(f)
+    }
+}
+
+impl<O> Error for Rejected<O> {}
+
+/// What a cancellation came to.
+#[must_use = "a cancelled operation is dropped with this value"]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Cancelled<O> {
+    /// Cancelled and handed back; its `on_complete` is not called.
+    Taken(O),
+    /// Cancelled, while a thread is inside it: that thread completes it with [`Outcome::Cancelled`].
+    Busy,
+    /// There is no such operation: it has ended, or its expiry has begun, or it never was here.
+    Gone,
+}
+
+impl<O> Cancelled<O> {
+    /// Returns the operation, if it was handed back.
+    #[must_use]
+    pub fn taken(self) -> Option<O> {
+        match self {
+            Cancelled::Taken(op) => Some(op),
+            Cancelled::Busy | Cancelled::Gone => None,
+        }
+    }
+
+    /// Whether this call cancelled the operation.
+    #[must_use]
+    pub const fn is_cancelled(&self) -> bool {
+        !matches!(self, Cancelled::Gone)
+    }
+}
+
+impl<O> fmt::Debug for Cancelled<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Cancelled::Taken(_) => "Taken(..)",
+            Cancelled::Busy => "Busy",
+            Cancelled::Gone => "Gone",
+        })
+    }
+}
+
+/// The operations that one call took out of a purgatory.
+#[must_use = "the operations that were handed back are dropped with this value"]
+#[derive(Clone, PartialEq, Eq)]
+pub struct HandedBack<O> {
+    /// Handed back; their `on_complete` is not called.
+    pub taken: Vec<O>,
+    /// How many more were decided while a thread was inside them: those threads complete them.
+    pub busy: usize,
+}
+
+impl<O> HandedBack<O> {
+    pub(super) const fn none() -> Self {
+        HandedBack { taken: Vec::new(), busy: 0 }
+    }
+
+    /// Returns how many operations the call decided.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.taken.len() + self.busy
+    }
+}
+
+impl<O> fmt::Debug for HandedBack<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HandedBack")
+            .field("taken", &format_args!("[{} operations]", self.taken.len()))
+            .field("busy", &self.busy)
+            .finish()
+    }
+}
+
+/// What one pass over a purgatory did, from [`Purgatory::expire`](crate::Purgatory::expire).
+#[must_use = "`more` asks for another pass"]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Drive {
+    /// How many operations this pass decided to be expired.
+    pub expired: usize,
+    /// Whether operations that were due when the drive began are left, since a pass is bounded.
+    pub more: bool,
+    /// When the next operation is due; `None`: none is, ever. At or before the present where something is due
+    /// already.
+    pub next: Option<Tick>,
+}

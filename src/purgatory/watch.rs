@@ -1,0 +1,393 @@
+//! The watch lists of one shard: who waits on which key, in order of registration.
+//!
+//! A list is doubly linked by slab indices, so that an operation that ends leaves all its lists in O(keys) and
+//! nothing is left to purge. Hashes are computed outside and stored: no table operation hashes a key. The one piece
+//! of user code that runs in here is the key's `Eq`. A key that is no longer needed is handed out, to be dropped by
+//! the caller outside the lock.
+//!
+//! A long list is walked in steps. Between two steps the walker's place is a node of its own in the list, a
+//! *cursor*, since every other node may be gone when it comes back. A walk covers what was on the list when it
+//! began: nodes carry a rising number, and it ends before the first one that is younger.
+
+use hashbrown::{Equivalent, HashTable};
+use slab::Slab;
+
+/// How many watchers one step takes out under one hold of the lock: at about 10 ns each less than a microsecond.
+#[cfg(not(ixion_loom))]
+pub(crate) const WALK_STEP: usize = 64;
+#[cfg(ixion_loom)]
+pub(crate) const WALK_STEP: usize = 1;
+
+const NONE: u32 = u32::MAX;
+
+/// Slabs and tables up to this capacity are kept when they become empty; larger ones are given back.
+const KEPT_CAPACITY: usize = 1024;
+
+/// `W` is what stands in the lists, and is cloned to a walker.
+pub(crate) struct WatchLists<K, W> {
+    by_key: HashTable<u32>,
+    lists: Slab<List<K>>,
+    nodes: Slab<Node<W>>,
+    /// The number of the next node.
+    next_number: u64,
+    watchers: usize,
+    /// Lists with a watcher; a list that only a cursor keeps does not count.
+    watched_keys: usize,
+}
+
+struct List<K> {
+    hash: u64,
+    key: K,
+    head: u32,
+    tail: u32,
+    watchers: u32,
+    cursors: u32,
+}
+
+struct Node<W> {
+    /// `None`: a cursor.
+    watcher: Option<W>,
+    number: u64,
+    list: u32,
+    prev: u32,
+    next: u32,
+}
+
+/// A walk along one list, between two steps.
+pub(crate) struct Walk {
+    list: u32,
+    /// Nodes from this number on are younger than the walk.
+    end: u64,
+    /// The walk's place, unless it is over.
+    cursor: Option<u32>,
+}
+
+impl Walk {
+    /// Whether there is another step to take. A walk that is not over must be stepped or [`abandoned`].
+    ///
+    /// [`abandoned`]: WatchLists::abandon
+    pub(crate) fn is_over(&self) -> bool {
+        self.cursor.is_none()
+    }
+}
+
+impl<K: Eq, W: Clone> WatchLists<K, W> {
+    pub(crate) fn new() -> Self {
+        WatchLists {
+            by_key: HashTable::new(),
+            lists: Slab::new(),
+            nodes: Slab::new(),
+            next_number: 0,
+            watchers: 0,
+            watched_keys: 0,
+        }
+    }
+
+    /// Appends a watcher to a key's list and returns its node. The key comes back if the list had one already.
+    ///
+    /// O(1), amortised over the growth of the tables.
+    pub(crate) fn watch(&mut self, hash: u64, key: K, watcher: W) -> (u32, Option<K>) {
+        let (list, spare) = match self.find(hash, &key) {
+            Some(list) => (list, Some(key)),
+            None => (self.add_list(hash, key), None),
+        };
+        let node = self.append(list, Some(watcher));
+        let entry = &mut self.lists[list as usize];
+        entry.watchers += 1;
+        self.watched_keys += usize::from(entry.watchers == 1);
+        self.watchers += 1;
+        (node, spare)
+    }
+
+    /// Takes a watcher out of its list, in O(1). Returns it, and the key if nobody is left on it.
+    pub(crate) fn unwatch(&mut self, node: u32) -> (W, Option<K>) {
+        let (watcher, list) = self.unlink(node);
+        let watcher = watcher.expect("only a walk unlinks its cursor");
+        let entry = &mut self.lists[list as usize];
+        entry.watchers -= 1;
+        self.watched_keys -= usize::from(entry.watchers == 0);
+        self.watchers -= 1;
+        (watcher, self.remove_if_empty(list))
+    }
+
+    /// Begins a walk along a key's list and takes its first step. `None`: nobody waits on the key.
+    pub(crate) fn walk<Q>(&mut self, hash: u64, key: &Q, out: &mut impl Extend<W>) -> Option<Walk>
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        let list = self.find(hash, key)?;
+        let mut walk = Walk { list, end: self.next_number, cursor: None };
+        let head = self.lists[list as usize].head;
+        if let Some(rest) = self.take_step(head, walk.end, out) {
+            walk.cursor = Some(self.insert_cursor_before(rest));
+        }
+        Some(walk)
+    }
+
+    /// Takes the next step of a walk. Returns the key if the walk is over and nobody is left on it.
+    pub(crate) fn step(&mut self, walk: &mut Walk, out: &mut impl Extend<W>) -> Option<K> {
+        let cursor = walk.cursor?;
+        let from = self.nodes[cursor as usize].next;
+        let rest = self.take_step(from, walk.end, out);
+        let emptied = self.abandon(walk);
+        if let Some(rest) = rest {
+            walk.cursor = Some(self.insert_cursor_before(rest));
+        }
+        emptied
+    }
+
+    /// Ends a walk early. Returns the key if nobody is left on it.
+    pub(crate) fn abandon(&mut self, walk: &mut Walk) -> Option<K> {
+        let cursor = walk.cursor.take()?;
+        let (_, list) = self.unlink(cursor);
+        debug_assert_eq!(list, walk.list, "a cursor stays in its list");
+        self.lists[list as usize].cursors -= 1;
+        self.remove_if_empty(list)
+    }
+
+    pub(crate) fn contains<Q>(&self, hash: u64, key: &Q) -> bool
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        self.find(hash, key).is_some_and(|list| self.lists[list as usize].watchers > 0)
+    }
+
+    /// The number of watchers in all lists.
+    pub(crate) fn watchers(&self) -> usize {
+        self.watchers
+    }
+
+    /// The number of keys with a watcher.
+    pub(crate) fn keys(&self) -> usize {
+        self.watched_keys
+    }
+
+    fn find<Q>(&self, hash: u64, key: &Q) -> Option<u32>
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        self.by_key
+            .find(hash, |&list| {
+                let entry = &self.lists[list as usize];
+                entry.hash == hash && key.equivalent(&entry.key)
+            })
+            .copied()
+    }
+
+    fn add_list(&mut self, hash: u64, key: K) -> u32 {
+        let list = List { hash, key, head: NONE, tail: NONE, watchers: 0, cursors: 0 };
+        let index = index(self.lists.insert(list));
+        let lists = &self.lists;
+        self.by_key.insert_unique(hash, index, |&list| lists[list as usize].hash);
+        index
+    }
+
+    fn append(&mut self, list: u32, watcher: Option<W>) -> u32 {
+        let number = self.next_number;
+        self.next_number += 1;
+        let tail = self.lists[list as usize].tail;
+        let node = index(self.nodes.insert(Node { watcher, number, list, prev: tail, next: NONE }));
+        match tail {
+            NONE => self.lists[list as usize].head = node,
+            _ => self.nodes[tail as usize].next = node,
+        }
+        self.lists[list as usize].tail = node;
+        node
+    }
+
+    /// Puts a cursor before a node, with that node's number: whatever lies before it has been taken.
+    fn insert_cursor_before(&mut self, next: u32) -> u32 {
+        let Node { number, list, prev, .. } = self.nodes[next as usize];
+        let cursor = index(self.nodes.insert(Node { watcher: None, number, list, prev, next }));
+        self.nodes[next as usize].prev = cursor;
+        match prev {
+            NONE => self.lists[list as usize].head = cursor,
+            _ => self.nodes[prev as usize].next = cursor,
+        }
+        self.lists[list as usize].cursors += 1;
+        cursor
+    }
+
+    fn unlink(&mut self, node: u32) -> (Option<W>, u32) {
+        let Node { watcher, list, prev, next, .. } = self.nodes.remove(node as usize);
+        match prev {
+            NONE => self.lists[list as usize].head = next,
+            _ => self.nodes[prev as usize].next = next,
+        }
+        match next {
+            NONE => self.lists[list as usize].tail = prev,
+            _ => self.nodes[next as usize].prev = prev,
+        }
+        if self.nodes.is_empty() && self.nodes.capacity() > KEPT_CAPACITY {
+            self.nodes = Slab::new();
+        }
+        (watcher, list)
+    }
+
+    /// Removes a list that neither a watcher nor a cursor needs. Whoever registers next makes a new one: both
+    /// happen under the shard's lock, so nobody can watch a list that is gone.
+    fn remove_if_empty(&mut self, list: u32) -> Option<K> {
+        let entry = &self.lists[list as usize];
+        if entry.watchers > 0 || entry.cursors > 0 {
+            return None;
+        }
+        let found = self.by_key.find_entry(entry.hash, |&other| other == list);
+        found.expect("every list is found by its key").remove();
+        let key = self.lists.remove(list as usize).key;
+        if self.lists.is_empty() && self.lists.capacity() > KEPT_CAPACITY {
+            self.lists = Slab::new();
+            self.by_key = HashTable::new();
+        }
+        Some(key)
+    }
+
+    /// Clones up to a step's worth of watchers from `node` on. Returns the node to go on with, if any is left that
+    /// is not younger than the walk.
+    fn take_step(&self, mut node: u32, end: u64, out: &mut impl Extend<W>) -> Option<u32> {
+        let mut taken = 0;
+        while node != NONE {
+            let entry = &self.nodes[node as usize];
+            if entry.number >= end {
+                return None;
+            }
+            if let Some(watcher) = &entry.watcher {
+                if taken == WALK_STEP {
+                    return Some(node);
+                }
+                out.extend(std::iter::once(watcher.clone()));
+                taken += 1;
+            }
+            node = entry.next;
+        }
+        None
+    }
+
+    /// Checks the whole structure; for tests.
+    #[cfg(test)]
+    pub(crate) fn check_invariants(&self) {
+        assert_eq!(self.by_key.len(), self.lists.len());
+        let (mut watchers, mut keys, mut nodes) = (0, 0, 0);
+        for (index, list) in &self.lists {
+            assert!(list.watchers > 0 || list.cursors > 0, "an empty list is kept");
+            let (mut prev, mut node, mut seen, mut cursors) = (NONE, list.head, 0, 0);
+            let mut last = None;
+            while node != NONE {
+                let entry = &self.nodes[node as usize];
+                assert_eq!((entry.list as usize, entry.prev), (index, prev));
+                assert!(last <= Some(entry.number), "numbers rise along a list");
+                last = Some(entry.number);
+                seen += u32::from(entry.watcher.is_some());
+                cursors += u32::from(entry.watcher.is_none());
+                nodes += 1;
+                (prev, node) = (node, entry.next);
+            }
+            assert_eq!((list.tail, list.watchers, list.cursors), (prev, seen, cursors));
+            watchers += seen as usize;
+            keys += usize::from(seen > 0);
+        }
+        assert_eq!((self.watchers, self.watched_keys, self.nodes.len()), (watchers, keys, nodes));
+    }
+}
+
+/// Slab indices are kept in 32 bits. Four thousand million entries in one shard would need 200 GiB.
+fn index(slab_key: usize) -> u32 {
+    u32::try_from(slab_key).expect("a shard has fewer than 2^32 watchers")
+}
+
+#[cfg(all(test, not(ixion_loom)))]
+mod tests {
+    use super::*;
+
+    fn all(lists: &mut WatchLists<u64, u32>, key: u64) -> Vec<u32> {
+        let mut out = Vec::new();
+        let Some(mut walk) = lists.walk(key, &key, &mut out) else { return out };
+        while !walk.is_over() {
+            assert_eq!(lists.step(&mut walk, &mut out), None);
+            lists.check_invariants();
+        }
+        out
+    }
+
+    #[test]
+    fn a_list_is_walked_in_order_of_registration_whatever_its_length() {
+        for len in [0, 1, 2, WALK_STEP - 1, WALK_STEP, WALK_STEP + 1, 5 * WALK_STEP + 7] {
+            let mut lists = WatchLists::new();
+            let len = len as u32;
+            let nodes: Vec<u32> = (0..len).map(|w| lists.watch(9, 9, w).0).collect();
+            assert_eq!(all(&mut lists, 9), (0..len).collect::<Vec<_>>());
+            assert_eq!(lists.watchers(), len as usize);
+            for (w, node) in nodes.into_iter().enumerate() {
+                let (watcher, emptied) = lists.unwatch(node);
+                assert_eq!(watcher as usize, w);
+                assert_eq!(emptied, (w as u32 == len - 1).then_some(9), "the key goes with the last watcher");
+                lists.check_invariants();
+            }
+            assert_eq!((lists.watchers(), lists.keys(), lists.contains(9, &9)), (0, 0, false));
+        }
+    }
+
+    #[test]
+    fn a_walk_covers_what_was_there_when_it_began_and_survives_every_removal() {
+        let mut lists = WatchLists::new();
+        let len = 3 * WALK_STEP as u32;
+        let nodes: Vec<u32> = (0..len).map(|w| lists.watch(1, 1, w).0).collect();
+        let mut out = Vec::new();
+        let mut walk = lists.walk(1, &1, &mut out).expect("somebody waits");
+        assert_eq!(out.len(), WALK_STEP);
+        // What was taken goes, what comes next goes, and younger ones come: none of it disturbs the walk.
+        for node in &nodes[..WALK_STEP + 10] {
+            assert_eq!(lists.unwatch(*node).1, None);
+        }
+        lists.watch(1, 1, 1000);
+        lists.check_invariants();
+        while !walk.is_over() {
+            assert_eq!(lists.step(&mut walk, &mut out), None);
+        }
+        let expected: Vec<u32> = (0..WALK_STEP as u32).chain(WALK_STEP as u32 + 10..len).collect();
+        assert_eq!(out, expected);
+    }
+
+    #[test]
+    fn a_list_that_empties_under_a_walk_gives_up_its_key_when_the_walk_ends() {
+        for abandon in [false, true] {
+            let mut lists = WatchLists::new();
+            let nodes: Vec<u32> = (0..2 * WALK_STEP as u32).map(|w| lists.watch(1, 1, w).0).collect();
+            let mut out = Vec::new();
+            let mut walk = lists.walk(1, &1, &mut out).expect("somebody waits");
+            for node in nodes {
+                assert_eq!(lists.unwatch(node).1, None, "the cursor keeps the list");
+            }
+            assert_eq!((lists.keys(), lists.contains(1, &1)), (0, false));
+            lists.check_invariants();
+            let emptied =
+                if abandon { lists.abandon(&mut walk) } else { lists.step(&mut walk, &mut out) };
+            assert_eq!((emptied, walk.is_over(), out.len()), (Some(1), true, WALK_STEP));
+            lists.check_invariants();
+        }
+    }
+
+    #[test]
+    fn keys_with_the_same_hash_have_lists_of_their_own() {
+        let mut lists = WatchLists::new();
+        let (a, _) = lists.watch(7, 1u64, 10u32);
+        lists.watch(7, 2, 20);
+        assert_eq!(lists.watch(7, 2, 21).1, Some(2), "the second key of a list comes back");
+        assert_eq!(lists.keys(), 2);
+        assert_eq!(lists.unwatch(a), (10, Some(1)));
+        let mut out = Vec::new();
+        assert!(lists.walk(7, &2, &mut out).is_some_and(|walk| walk.is_over()));
+        assert_eq!(out, [20, 21]);
+        assert!(lists.walk(7, &1, &mut out).is_none());
+    }
+
+    #[test]
+    fn capacity_is_given_back_after_a_burst() {
+        let mut lists = WatchLists::new();
+        let nodes: Vec<u32> = (0..100_000u32).map(|w| lists.watch(w.into(), u64::from(w), w).0).collect();
+        for node in nodes {
+            lists.unwatch(node);
+        }
+        assert!(lists.nodes.capacity() <= KEPT_CAPACITY && lists.lists.capacity() <= KEPT_CAPACITY);
+        assert!(lists.by_key.capacity() <= 2 * KEPT_CAPACITY);
+    }
+}
