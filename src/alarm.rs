@@ -37,7 +37,8 @@ impl Alarm {
     pub(crate) fn lower(&self, deadline: Tick) -> bool {
         let deadline = deadline.as_u64();
         // The load saves the common case, a later deadline, the read-modify-write.
-        deadline < self.at.load(Ordering::Relaxed) && deadline < self.at.fetch_min(deadline, Ordering::Relaxed)
+        deadline < self.at.load(Ordering::Relaxed)
+            && deadline < self.at.fetch_min(deadline, Ordering::Relaxed)
     }
 
     pub(crate) fn attach(&self, bell: &Arc<Bell>) {

@@ -139,6 +139,9 @@ impl Clock for ManualClock {
 
 impl fmt::Debug for ManualClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ManualClock").field("elapsed", &self.elapsed()).field("resolution", &self.resolution).finish()
+        f.debug_struct("ManualClock")
+            .field("elapsed", &self.elapsed())
+            .field("resolution", &self.resolution)
+            .finish()
     }
 }

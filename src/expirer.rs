@@ -61,7 +61,10 @@ impl Expirer {
     pub fn spawn(name: impl Into<String>) -> io::Result<Expirer> {
         let name = name.into();
         if name.contains('\0') {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a thread's name must not have a zero byte"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "a thread's name must not have a zero byte",
+            ));
         }
         let roster = Arc::new(Roster {
             driven: Mutex::new(Vec::new()),

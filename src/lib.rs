@@ -18,7 +18,7 @@ pub use metrics::Stats;
 pub use operation::{BoxedOperation, DelayedOperation, Outcome};
 pub use purgatory::{
     Builder, Cancelled, CaughtPanic, Drive, Equivalent, HandedBack, OperationId, PanicPlace, Purgatory,
-    RejectReason, Registration, Rejected,
+    Registration, RejectReason, Rejected,
 };
 pub use tick::{Resolution, Tick};
 pub use wheel::{Expired, TimerId, TimingWheel};

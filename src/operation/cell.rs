@@ -103,6 +103,10 @@ impl<O, L: Default> Cell<O, L> {
             if outcome_of(word).is_some() {
                 return Decision::Lost;
             }
+            if planted("decide-plain") {
+                self.word.store(word | BUSY | bits(outcome), Ordering::Release);
+                return if word & BUSY == 0 { Decision::Held } else { Decision::Left };
+            }
             // Acquire: the hold, where it is taken. Release: whatever the decider did before is seen by the holder.
             match self.word.compare_exchange(
                 word,
@@ -249,7 +253,13 @@ mod tests {
         assert!(cell.mark());
         assert!(!cell.mark(), "somebody is inside");
         let mut looks = 0;
-        assert_eq!(cell.hold(|_| { looks += 1; Look::NotMet }), Spell::LetGo);
+        assert_eq!(
+            cell.hold(|_| {
+                looks += 1;
+                Look::NotMet
+            }),
+            Spell::LetGo
+        );
         assert_eq!(looks, 1, "two marks before the claim are one look");
     }
 

@@ -115,7 +115,8 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         let mut next = Tick::MAX;
         for shard in &self.shards {
             let shard = shard.lock();
-            let earliest = if shard.owed.is_empty() { shard.wheel.next_expiration() } else { Some(Tick::ZERO) };
+            let earliest =
+                if shard.owed.is_empty() { shard.wheel.next_expiration() } else { Some(Tick::ZERO) };
             next = next.min(earliest.unwrap_or(Tick::MAX));
         }
         if late_raise {

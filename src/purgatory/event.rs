@@ -94,10 +94,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         self.find(id).map_or(Cancelled::Gone, |waiter| self.withdraw(&waiter, Outcome::Cancelled, &call))
     }
 
-    pub(super) fn cancel_first<Q: Hash + Equivalent<K> + ?Sized>(
-        self: &Arc<Self>,
-        key: &Q,
-    ) -> Cancelled<O> {
+    pub(super) fn cancel_first<Q: Hash + Equivalent<K> + ?Sized>(self: &Arc<Self>, key: &Q) -> Cancelled<O> {
         let call = Call::enter();
         let mut first = Cancelled::Gone;
         self.visit(key, &call, |waiter| {

@@ -194,7 +194,11 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     }
 
     /// Gives all operations that wait on the key a new timeout. Returns how many took it.
-    pub fn reset_timeout_for_key<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q, timeout: Duration) -> usize {
+    pub fn reset_timeout_for_key<Q: Hash + Equivalent<K> + ?Sized>(
+        &self,
+        key: &Q,
+        timeout: Duration,
+    ) -> usize {
         self.engine.reset_timeout_for_key(key, timeout)
     }
 

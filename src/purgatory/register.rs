@@ -15,7 +15,7 @@
 use crate::operation::cell::{Cell, Look};
 use crate::operation::{DelayedOperation, Outcome};
 use crate::purgatory::engine::{Engine, Link, Links, SpareKeys, Timed, Waiter};
-use crate::purgatory::results::{OperationId, RejectReason, Registration, Rejected};
+use crate::purgatory::results::{OperationId, Registration, RejectReason, Rejected};
 use crate::sync::{Arc, AtomicU64, Ordering, planted};
 use crate::tick::Tick;
 use crate::trampoline::Call;
@@ -112,8 +112,9 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     ) -> Result<Armed<K>, HashedKeys<K>> {
         let mut links = Links::new();
         let mut elsewhere = HashedKeys::new();
+        let early = planted("alarm-before-lock") && self.alarm.lower(due.deadline);
         let mut shard = self.shard(waiter.home);
-        if shard.closed {
+        if shard.closed && !planted("closed-unseen") {
             return Err(keys);
         }
         let timed = Timed { waiter: Arc::clone(waiter), drive: due.drive };
@@ -132,7 +133,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
             links.push(Link { shard: waiter.home, node });
             spare.extend(again);
         }
-        let lowered = self.alarm.lower(due.deadline);
+        let lowered = if planted("alarm-before-lock") { early } else { self.alarm.lower(due.deadline) };
         drop(shard);
         if lowered {
             self.wake_driver();
@@ -164,8 +165,10 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         }
         let mut kept = 0;
         for at in 0..hashed.len() {
-            let window = if hashed.len() > PAIRWISE { same_hash_before(&hashed[..kept], hashed[at].0) } else { 0 };
-            let twice = hashed[window..kept].iter().any(|(hash, key)| *hash == hashed[at].0 && *key == hashed[at].1);
+            let window =
+                if hashed.len() > PAIRWISE { same_hash_before(&hashed[..kept], hashed[at].0) } else { 0 };
+            let twice =
+                hashed[window..kept].iter().any(|(hash, key)| *hash == hashed[at].0 && *key == hashed[at].1);
             if !twice {
                 hashed.swap(kept, at);
                 kept += 1;

@@ -93,7 +93,11 @@ fn a_key_given_twice_is_watched_once_however_many_keys_there_are() {
         let bench = Bench::new();
         let (id, _) = bench.watch(0, 5, &keys);
         let distinct = keys.iter().collect::<std::collections::HashSet<_>>().len();
-        assert_eq!((bench.purgatory.watched(), bench.purgatory.key_count()), (distinct, distinct), "{keys:?}");
+        assert_eq!(
+            (bench.purgatory.watched(), bench.purgatory.key_count()),
+            (distinct, distinct),
+            "{keys:?}"
+        );
         assert!(bench.purgatory.force_complete(id));
         bench.assert_nothing_is_kept();
     }
@@ -113,13 +117,15 @@ fn a_callback_that_feeds_itself_does_not_hold_a_pass() {
             self.runs.fetch_add(1, Ordering::Relaxed);
             assert_ne!(outcome, Outcome::Panicked);
             let purgatory = Arc::clone(&self.purgatory);
-            if let Ok(Registration::Watched(id)) = purgatory.try_complete_else_watch(self, Duration::MAX, [1]) {
+            if let Ok(Registration::Watched(id)) = purgatory.try_complete_else_watch(self, Duration::MAX, [1])
+            {
                 purgatory.force_complete(id);
             }
         }
     }
     let clock = ManualClock::new();
-    let purgatory: Arc<Purgatory<u32, Again>> = Arc::new(Purgatory::builder("feed").clock(clock.clone()).build());
+    let purgatory: Arc<Purgatory<u32, Again>> =
+        Arc::new(Purgatory::builder("feed").clock(clock.clone()).build());
     let runs = Arc::new(AtomicUsize::new(0));
     let again = Again { purgatory: Arc::clone(&purgatory), runs: Arc::clone(&runs) };
     purgatory.try_complete_else_watch(again, Duration::ZERO, [1]).expect("open").id().expect("waits");

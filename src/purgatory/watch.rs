@@ -359,8 +359,7 @@ mod tests {
             }
             assert_eq!((lists.keys(), lists.contains(1, &1)), (0, false));
             lists.check_invariants();
-            let emptied =
-                if abandon { lists.abandon(&mut walk) } else { lists.step(&mut walk, &mut out) };
+            let emptied = if abandon { lists.abandon(&mut walk) } else { lists.step(&mut walk, &mut out) };
             assert_eq!((emptied, walk.is_over(), out.len()), (Some(1), true, WALK_STEP));
             lists.check_invariants();
         }

@@ -1,0 +1,130 @@
+//! What the models share: an operation that notices wrong handling, and a clock that costs no interleavings.
+//!
+//! The models run the library itself, built with `--cfg ixion_loom`: its locks and atomics are loom's then. They are
+//! run by `ci/models.sh`, once as they are, when all must pass, and once with each of the planted bugs, when at least
+//! one must fail.
+#![cfg(ixion_loom)]
+
+use ixion::{Clock, DelayedOperation, Outcome, Purgatory};
+use loom::cell::UnsafeCell;
+use loom::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A clock that stands still at ten milliseconds. It is no shared state, so it adds no interleavings.
+#[derive(Debug)]
+pub struct Still;
+
+impl Clock for Still {
+    fn elapsed(&self) -> Duration {
+        Duration::from_millis(10)
+    }
+}
+
+/// The state that operations wait for. Relaxed on purpose: whoever changes it and then signals the key may rely on
+/// the operation seeing it, with any memory ordering.
+#[derive(Debug)]
+pub struct Flag(AtomicUsize);
+
+impl Flag {
+    /// Makes a flag that is not set.
+    pub fn new() -> Arc<Flag> {
+        Arc::new(Flag(AtomicUsize::new(0)))
+    }
+
+    /// Sets the flag.
+    pub fn set(&self) {
+        self.0.store(1, Ordering::Relaxed);
+    }
+
+    fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == 1
+    }
+}
+
+/// How an operation has ended, seen from outside.
+#[derive(Debug)]
+pub struct End {
+    calls: AtomicUsize,
+    outcome: AtomicUsize,
+}
+
+impl End {
+    /// Makes the record of an operation that has not ended.
+    pub fn new() -> Arc<End> {
+        Arc::new(End { calls: AtomicUsize::new(0), outcome: AtomicUsize::new(usize::MAX) })
+    }
+
+    /// Returns how often `on_complete` was called.
+    pub fn calls(&self) -> usize {
+        self.calls.load(Ordering::Acquire)
+    }
+
+    /// Returns what the last call was given.
+    pub fn outcome(&self) -> Option<Outcome> {
+        const ALL: [Outcome; 6] = [
+            Outcome::Satisfied,
+            Outcome::Expired,
+            Outcome::Forced,
+            Outcome::Cancelled,
+            Outcome::Shutdown,
+            Outcome::Panicked,
+        ];
+        ALL.into_iter().find(|&outcome| outcome as usize == self.outcome.load(Ordering::Acquire))
+    }
+}
+
+/// An operation that waits for all of its flags.
+#[derive(Debug)]
+pub struct Op {
+    flags: Vec<Arc<Flag>>,
+    end: Arc<End>,
+    /// loom fails the model if two threads are in here without one having seen the other leave.
+    exclusive: UnsafeCell<()>,
+}
+
+impl Op {
+    /// Makes an operation.
+    pub fn new(flags: &[&Arc<Flag>], end: &Arc<End>) -> Op {
+        let flags = flags.iter().map(|flag| Arc::clone(flag)).collect();
+        Op { flags, end: Arc::clone(end), exclusive: UnsafeCell::new(()) }
+    }
+}
+
+impl DelayedOperation for Op {
+    fn try_complete(&mut self) -> bool {
+        self.exclusive.with_mut(|_| ());
+        self.flags.iter().all(|flag| flag.is_set())
+    }
+
+    fn on_complete(self, outcome: Outcome) {
+        self.exclusive.with_mut(|_| ());
+        self.end.outcome.store(outcome as usize, Ordering::Release);
+        self.end.calls.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// A purgatory on the still clock.
+pub type Keyed = Arc<Purgatory<u32, Op>>;
+
+/// Builds one with this many shards.
+pub fn purgatory(shards: usize) -> Keyed {
+    Arc::new(Purgatory::builder("model").clock(Still).shards(shards).hash_seed(1).build())
+}
+
+/// Fails the model unless nothing is kept and the books balance.
+pub fn assert_quiet(purgatory: &Keyed, pending: usize, watched: usize) {
+    let stats = purgatory.stats();
+    assert!(stats.balances(), "{stats:?}");
+    assert_eq!((stats.pending, stats.watched, stats.panics), (pending, watched, 0), "{stats:?}");
+}
+
+/// Runs a model. Two threads are explored without a bound; three, or two in a loop, with three preemptions, unless the
+/// environment says otherwise.
+pub fn model(threads: usize, run: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    if builder.preemption_bound.is_none() {
+        builder.preemption_bound = if threads > 2 { Some(3) } else { None };
+    }
+    builder.check(run);
+}
