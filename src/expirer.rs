@@ -139,8 +139,9 @@ impl Roster {
                 self.bell.wait(Some(sleep));
             }
         }
-        for driven in std::mem::take(&mut *self.driven.lock()) {
-            driven.detach(&self.bell);
+        let driven = std::mem::take(&mut *self.driven.lock());
+        for purgatory in driven {
+            purgatory.detach(&self.bell);
         }
     }
 

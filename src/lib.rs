@@ -1,8 +1,80 @@
-//! A delayed-operation engine.
+//! An engine for **delayed operations**: requests that a server has accepted but cannot answer yet.
+//!
+//! A produce request waits for replicas to catch up, a long poll for bytes to arrive, a group for its members, a lease
+//! for its renewal. Each is brought about by *another* request, and each must be answered anyway when its time is up.
+//!
+//! **The simple way** is a list of waiting requests, a lock, and a thread that looks every few milliseconds. It loses an
+//! event that comes between the look and the entry in the list; it answers twice when the event and the timeout
+//! meet; it keeps what is answered until somebody cleans up; it deadlocks when an answer brings about the next event.
+//!
+//! **This way.** Operations wait in a [`Purgatory`], watched on keys, with a deadline in a [`TimingWheel`]. Whoever changes
+//! the state that they wait for calls [`check_and_complete`](Purgatory::check_and_complete) for its key. Whatever comes
+//! first, event, timeout, cancellation or shutdown, decides once how an operation ends, and nothing of it is kept.
+//!
+//! # Example
+//!
+//! ```
+//! use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory};
+//! use std::sync::{Arc, Mutex};
+//! use std::time::Duration;
+//!
+//! /// A long poll: waits until the log has grown past an offset.
+//! struct Poll { log: Arc<Mutex<Vec<String>>>, offset: usize }
+//!
+//! impl DelayedOperation for Poll {
+//!     fn try_complete(&mut self) -> bool {
+//!         self.log.lock().unwrap().len() > self.offset
+//!     }
+//!     fn on_complete(self, outcome: Outcome) {
+//!         println!("{outcome:?}: {:?}", &self.log.lock().unwrap()[self.offset..]);
+//!     }
+//! }
+//!
+//! let clock = ManualClock::new(); // or SystemClock, and an Expirer that drives
+//! let purgatory: Purgatory<&str, Poll> = Purgatory::builder("Fetch").clock(clock.clone()).build();
+//! let log = Arc::new(Mutex::new(Vec::new()));
+//!
+//! for offset in [0, 1] {
+//!     let poll = Poll { log: log.clone(), offset };
+//!     let _ = purgatory.try_complete_else_watch(poll, Duration::from_millis(500), ["orders"])?;
+//! }
+//! log.lock().unwrap().push("first".to_owned());
+//! assert_eq!(purgatory.check_and_complete("orders"), 1); // Satisfied: ["first"]
+//!
+//! clock.advance(Duration::from_millis(500));
+//! assert_eq!(purgatory.expire().expired, 1); // Expired: []
+//! assert!(purgatory.is_empty() && purgatory.watched() == 0);
+//! # Ok::<(), ixion::RejectReason>(())
+//! ```
+//!
+//! # Guarantees
+//!
+//! | | |
+//! |---|---|
+//! | never early | A deadline is rounded up to a tick, a clock reading down. Late by a tick at most, plus the driver's wake-up and the callbacks before it. |
+//! | one end | Every operation that was accepted ends in exactly one `on_complete`, or in the hands of exactly one caller. |
+//! | no lost event | Change the state, then signal the key: whatever else happens at that moment, the operation sees it. |
+//! | nobody waits | No signal, expiry or cancellation blocks on an operation that another thread is inside. |
+//! | no user code under a lock | Callbacks may call everything, on the same key too. The exception is `K`'s `Eq`. |
+//! | nothing is kept | What has ended leaves the wheel and all its lists at once. No purge; every count is exact at a quiet point. |
+//! | panics stay put | A panic ends its own operation, is counted and reported, and nothing else notices. |
+//! | any duration | Every `Duration` is legal, at any uptime; `Duration::MAX` is never. |
+//! | idle is free | With nothing due the expirer sleeps. |
+//! | order | By deadline, then by registration. |
+//! | the books balance | registered = satisfied + expired + forced + cancelled + shut down + panicked + pending. |
+//! | no `unsafe` | `#![forbid(unsafe_code)]`. |
+//!
+//! # The modules
+//!
+//! * [`purgatory`]: where operations wait; [`operation`]: what they are; [`expirer`]: the thread that drives.
+//! * [`wheel`]: the timing wheel, usable alone; [`tick`] and [`clock`]: time.
+//! * [`kafka`]: the delayed operations of a Kafka-like broker, over traits that the broker implements.
+//! * [`design`]: the protocol, its races and their answers, and what was rejected.
 #![forbid(unsafe_code)]
 
 mod alarm;
 pub mod clock;
+pub mod design;
 pub mod expirer;
 pub mod metrics;
 pub mod operation;

@@ -92,12 +92,17 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     fn take_due(&self, index: usize, tick: Tick, drive: u64, batch: &mut Batch<O>) -> Tick {
         let mut shard = self.shards[index].lock();
         while batch.len() < EXPIRY_STEP {
-            match shard.wheel.peek_expired(tick) {
-                // Younger than the drive, so its deadline is not before the drive's present, and within a tick the
-                // wheel keeps the order of starting: nothing that was there when the drive began comes after it.
-                Some(timed) if timed.drive >= drive => return Tick::MAX,
-                Some(_) => {}
-                None => break,
+            // Asked for every timer: when the clock has stepped back, what lies between `tick` and the wheel's own
+            // present is not due.
+            match shard.wheel.next_expiration() {
+                Some(next) if next <= tick => {}
+                later => return later.unwrap_or(Tick::MAX),
+            }
+            let begun = shard.wheel.peek_expired(tick).map(|timed| timed.drive);
+            // Younger than the drive, so its deadline is not before the drive's present, and within a tick the
+            // wheel keeps the order of starting: nothing that was there when the drive began comes after it.
+            if begun.is_none_or(|begun| begun >= drive) {
+                return Tick::MAX;
             }
             let due = shard.wheel.pop_expired(tick).expect("it was peeked at");
             batch.push(due.item.waiter);

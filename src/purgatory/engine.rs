@@ -1,6 +1,6 @@
 //! What a [`Purgatory`](crate::Purgatory) and its expirer share: the shards, and how a held operation is ended.
 //!
-//! Lock order: the shards' locks and the bells' are leaves, and no two of them are held at once. The mutex in an
+//! The shards' locks are leaves: no two of them, and nothing else, is held together with one. The mutex in an
 //! operation's cell is locked by its holder alone, with no other lock held.
 
 use crate::alarm::Alarm;

@@ -1,0 +1,124 @@
+//! How it works, and why it is so: the protocol, the order of the locks, each race and its answer, and what was tried
+//! and rejected. There is no code in here.
+//!
+//! # The layers
+//!
+//! Calls go down, results come back as values. There are no back pointers, and nothing below calls anything above,
+//! but for the user's own two hooks. `tests/tidy.rs` reads the `use` lines and says no.
+//!
+//! ```text
+//!  front ends   kafka::{produce, fetch} · testing              the public interface only
+//!  the thread   expirer                                        std::thread lives only here
+//!  shared       purgatory ─▶ watch lists, operation ─▶ alarm, trampoline, metrics
+//!  seams        clock · sync                                   Instant::now only in clock; locks and atomics only in sync
+//!  pure         wheel ─▶ tick                                  no clock, lock, atomic or thread
+//! ```
+//!
+//! # The protocol
+//!
+//! **One word decides, one thread acts.** An operation that waits sits in a cell: an atomic word with the bits BUSY and
+//! LOOK and the outcome, and, because safe Rust needs one, a mutex round the operation that is never contended. An
+//! outcome is decided by a compare-exchange from none; the first wins, the others learn that they lost. Whoever holds
+//! BUSY *acts*: takes the operation out, unlinks it everywhere, calls back. Only the holder unlinks, and the
+//! registering thread is the holder until it has added the last key: so nothing can be added to a list after the
+//! unlinking.
+//!
+//! **Nobody waits.** Who wants a look does `fetch_or(BUSY | LOOK)`. Where BUSY was clear, that has taken the hold;
+//! where it was set, the holder will find the mark. The holder:
+//!
+//! 1. claims: `fetch_and(!LOOK)`. Decided? Then it acts, and is done.
+//! 2. was LOOK set? Then it looks; if the condition is met it decides, and acts.
+//! 3. lets go: `compare_exchange(BUSY, 0)`. If that fails, something has come meanwhile: back to 1.
+//!
+//! After sixteen rounds it hands the operation on, BUSY and all, to a queue of the home shard, and asks for a drive.
+//! Every call that comes by that shard goes on with what is in the queue.
+//!
+//! ```text
+//!                  mark: takes the hold
+//!    ┌─────────┐ ────────────────────────▶ ┌──────────┐  met, or decided from outside   ┌─────────┐
+//!    │ waiting │                           │   held   │ ──────────────────────────────▶ │ decided │ ─▶ the holder
+//!    │    0    │ ◀──────────────────────── │   BUSY   │                                 │ BUSY +  │    takes it out
+//!    └─────────┘  let go: no mark, nothing └──────────┘ ◀──┐ mark left: another round   │ outcome │
+//!         │       decided                        └─────────┘                            └─────────┘
+//!         └───────────── decide from outside: takes the hold as well ──────────────────────▲
+//! ```
+//!
+//! **Registering**: look, before any cell exists → one hold of the home shard: closed? the registry and the wheel, and
+//! every key that lives there → the other shards' keys → look again → let go, and act on whatever came. Armed together
+//! with watching, never after: an operation that is watched but not armed could be seen neither by shutdown nor by
+//! `len`, and arming last costs a second hold of the lock.
+//!
+//! **Expiring**: a pass takes due operations out of the wheel under the shard's lock, in steps of 64; that decides
+//! between an expiry and a reset. Then, with no lock held, it decides each: whoever is inside one acts, and the
+//! pass goes on.
+//!
+//! ## The orderings
+//!
+//! All is in one word, so nothing is sequentially consistent.
+//!
+//! | operation | ordering | for |
+//! |---|---|---|
+//! | mark | Release | the state that changed before it is seen by the look |
+//! | claim | Acquire | of what the markers published, and of the hold |
+//! | let go | Release, Relaxed on failure | the next holder sees what this one wrote |
+//! | decide | AcqRel, Relaxed on failure | both: it may take the hold, and it publishes |
+//!
+//! # The order of the locks
+//!
+//! Every lock of a shard is a leaf: nothing else is locked while it is held, no other shard either. The mutex in a cell
+//! is taken by its holder alone, with no other lock held. An expirer's roster may be held while a purgatory's list of
+//! bells is, and that while a bell is. No user code runs under any of them but `K`'s `Eq`.
+//!
+//! # The races
+//!
+//! Each is a model of the same name in `tests/models`, which loom checks on the code that ships.
+//!
+//! * **An event between look and watch** (`an_event_between_look_and_watch`). The second look. Either the signal found
+//!   the operation on the list and left a mark, or it held the list's lock before the registration did; then
+//!   the lock orders its change of state before the second look.
+//! * **Two events at once** (`two_events_on_an_operation_that_needs_both`). The one that comes second finds BUSY and leaves
+//!   a mark. The mark was put there before the holder let go, or the letting go was before the mark: one word, no
+//!   third case.
+//! * **An event against expiry**, and **an event, an expiry and a cancellation at once**. The compare-exchange from none.
+//! * **A forced completion, or a hand-back, of an operation that a thread is inside**
+//!   (`a_forced_completion_against_a_busy_operation`, `handing_back_a_busy_operation`). Decided at once; acted on by the
+//!   thread inside. It cannot be handed back without waiting, so it is completed with the outcome, never dropped in
+//!   silence.
+//! * **Cancelling by key against a registration** (`cancel_for_key_against_a_registration`). The decider does not unlink.
+//!   If it did, the registering thread would add the next key to a list that nobody clears.
+//! * **Shutdown against a registration** (`a_shutdown_against_a_registration`). The flag is read under the same hold of
+//!   the lock that inserts, and set under it: a registration is swept up, or sees the flag.
+//! * **A reset against expiry** (`a_reset_against_expiry`). Whoever has the lock first. A timer that was taken out is not
+//!   put back.
+//! * **Removing an emptied key against watching it** (`removing_an_emptied_key_against_watching_it`). Both under the lock;
+//!   the list and its entry in the table go together.
+//! * **A walk in steps against those that leave and come** (`a_walk_in_steps_against_one_that_leaves_and_one_that_comes`). The
+//!   walker's place is a node of its own in the list. To take the list out, walk it unlocked and put it back
+//!   loses the events that come meanwhile.
+//! * **A holder that tires** (`a_holder_that_tires_hands_its_look_on`).
+//! * **An earlier deadline between computing the sleep and sleeping** (`a_deadline_added_during_the_scan_is_not_overslept`,
+//!   `a_deadline_added_while_the_alarm_still_shows_the_past_is_not_overslept`). The alarm is raised before the scan and
+//!   lowered after; see the `alarm` module.
+//!
+//! # Rejected
+//!
+//! * *A lock for each operation, tried and skipped when taken* (Kafka before 2.7). Loses the event that comes while
+//!   another thread looks. *The same lock, waited for* (Kafka since): one slow look stops the expiry thread.
+//! * *A flag beside the lock* instead of one word. Right only with read-modify-writes on both sides, one of them a
+//!   release even where it finds nothing, and ten to a hundred times the states to check. One look is 2 ns cheaper.
+//! * *Watch lists as vectors with tombstones, or as queues with sequence numbers.* Measured in a prototype at 0.76 to 0.85
+//!   of the linked list's rate with ten thousand keys, where most lists hold fewer than six; a few per cent better only
+//!   where hundreds wait on a key. And a tombstone is a dead entry that somebody must purge.
+//! * *Operations in a slab* instead of in `Arc`s. A tie; but an index in a walker's hands needs a generation, an `Arc`
+//!   does not.
+//! * *A lock for the wheels apart from the lists'.* A tie (0.95 to 1.06), and twice the locks to register.
+//! * *Looks by shared reference under the list's lock.* Twice as fast where a hundred wait on a key, but user code under a
+//!   lock. Numbers that the engine can compare by itself will do the same without.
+//! * *A thread for each purgatory* (Kafka: two). One for all of them sleeps until the earliest deadline.
+//! * *A purge.* Whoever ends an operation unlinks it, in time proportional to its keys.
+//!
+//! # The wheel
+//!
+//! Its [module](crate::wheel) explains the structure. What was measured, and what was tried instead:
+//!
+//! WHEEL-FINDINGS
