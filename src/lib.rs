@@ -93,4 +93,4 @@ pub use purgatory::{
     Registration, RejectReason, Rejected,
 };
 pub use tick::{Resolution, Tick};
-pub use wheel::{Expired, TimerId, TimingWheel};
+pub use wheel::{Expired, Step, TimerId, TimingWheel};

@@ -75,7 +75,7 @@ pub(super) struct Waiter<O> {
 impl<O> Waiter<O> {
     /// The caller holds the home shard's lock.
     pub(super) fn timer(&self) -> TimerId {
-        TimerId::from_bits(self.timer.load(Ordering::Relaxed))
+        TimerId::from_u64(self.timer.load(Ordering::Relaxed))
     }
 }
 

@@ -119,7 +119,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         }
         let timed = Timed { waiter: Arc::clone(waiter), drive: due.drive };
         let timer = shard.wheel.start_timer(due.deadline, timed);
-        waiter.timer.store(timer.to_bits(), Ordering::Relaxed);
+        waiter.timer.store(timer.as_u64(), Ordering::Relaxed);
         shard.books.register();
         if due.clamped {
             shard.books.clamp();

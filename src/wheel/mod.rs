@@ -1,96 +1,593 @@
-//! Stand-in.
-use crate::tick::Tick;
-use std::collections::{BTreeMap, HashMap};
+//! A hierarchical timing wheel: timers that start, stop, move and expire in constant time.
+//!
+//! **The problem.** A server keeps a timer for every request that waits. Nearly all are stopped, because the answer
+//! came; few expire. There may be millions, so starting and stopping must not depend on how many there are.
+//!
+//! **The simple ways, and where they fail.** A sorted list starts a timer in O(n), a heap or a tree in O(log n),
+//! each step of it a cache miss. A ring of slots, one for each tick, starts and stops in O(1), but it is as long
+//! as the longest timeout; and if deadlines are folded into a shorter ring, each turn walks past all those that
+//! are due in a later one.
+//!
+//! **This way.** Look at time as a clock does: a second hand, a minute hand, an hour hand. Write a tick as a
+//! number of eleven digits in base 64. *Level* `l` of the wheel is a ring of 64 *buckets*, one for each value of
+//! digit `l`; a bucket of level 0 holds one tick, one of level 1 holds a block of 64, one of level 2 a block of
+//! 4096, and eleven levels hold every `u64`. A timer goes to the level of the *highest digit in which its deadline
+//! differs from the wheel's position*, in the bucket of the deadline's digit there. When the position reaches the
+//! block of a bucket, the bucket is *cascaded*: each of its timers now differs from the position in a lower digit,
+//! and moves to that level, until it is in level 0, where it expires.
+//!
+//! **By hand.** The position is 0, and there are timers at 3, 70, 75 and 5000 (which is `1·64² + 14·64 + 8`):
+//!
+//! ```text
+//!             slot  0   1   2   3   4  ...  8  ...  14 ...
+//!   level 0         ^   .   .  (3)  .       .       .        a slot is a tick
+//!   level 1         ^ (70,75)   .   .       .       .        a slot is 64 ticks
+//!   level 2         ^ (5000).   .   .       .       .        a slot is 4096 ticks
+//! ```
+//!
+//! At 3 the first one expires. Level 0 is then empty, so the next is in level 1, whose first bucket begins at 64.
+//! At 64 that is cascaded: 70 is now `64 + 6` and 75 is `64 + 11`, in slots 6 and 11 of level 0. At 4096 level 2
+//! follows: 5000 goes to slot 14 of level 1 (its block begins at 4992), and at 4992 to slot 8 of level 0.
+//!
+//! ```
+//! use ixion::Tick;
+//! use ixion::wheel::TimingWheel;
+//!
+//! let mut wheel = TimingWheel::new();
+//! for deadline in [5000, 75, 3, 70] {
+//!     wheel.start_timer(Tick::new(deadline), deadline);
+//! }
+//! assert_eq!(wheel.next_expiration(), Some(Tick::new(3)));
+//! assert_eq!(wheel.pop_expired(Tick::new(64)).map(|it| it.item), Some(3));
+//! assert_eq!(wheel.pop_expired(Tick::new(64)), None);
+//! assert_eq!(wheel.next_expiration(), Some(Tick::new(70))); // exact, not just the start of a block
+//!
+//! // One step may be as long as you like; order is kept.
+//! let rest: Vec<u64> = std::iter::from_fn(|| wheel.pop_expired(Tick::new(5000))).map(|it| it.item).collect();
+//! assert_eq!(rest, [70, 75, 5000]);
+//! ```
+//!
+//! **Why the order is kept.** All of level `l` is due before all of level `l + 1`, because everything in level `l`
+//! agrees with the position in digit `l + 1`, and level `l + 1` is ahead of it there; so the next timer is in the
+//! first occupied bucket of the lowest occupied level, which is two bit scans away, whatever lies between. And
+//! timers with equal deadlines are always in one bucket, in the order in which they were started: as long as the
+//! position is outside a bucket's block they can only go to that bucket, and when it enters the block, the bucket is
+//! cascaded front to back before anything else can be put into the levels below. No sequence number is needed.
+//!
+//! **Buckets are lists of arrays.** A list that links timer to timer costs a cache miss for each that expires; an
+//! array is read in a stream, but to take a timer out of its middle is a problem, and so is growing it. So a bucket is
+//! a list of *chunks* of 64 timers. A timer's slot says in which chunk it is and where; to stop it is to clear
+//! a bit in the chunk's head, without even looking at its entry. Two sparse neighbours become one, so half-empty
+//! chunks don't pile up, and nothing is ever larger than a chunk: no call moves more than 64 timers,
+//! copies a table, or walks a bucket, but `next_expiration` (see there) and a `pop_expired` that cascades.
+//! For that one there is [`TimingWheel::pop_expired_within`], which stops half-way.
+//!
+//! **What it costs.** Starting, stopping and moving a timer: O(1), at most one chunk of work. Expiring: O(1),
+//! and at most ten moves before, one for each level; in practice one or two. Memory: for an 8-byte item 16 bytes in
+//! its slot and 12 in a chunk, which is 65 to 100 % full.
+//!
+//! **Source.** G. Varghese, T. Lauck, *Hashed and Hierarchical Timing Wheels*, SOSP 1987, scheme 7. To choose the
+//! level by the highest differing digit instead of by the distance is from later kernels and runtimes; the paper's
+//! wheel lets a timer expire from a higher level a little early or moves it once more.
+//!
+//! This module is pure: it knows no clock, lock or thread. Whoever owns the wheel tells it what time it is.
 
-/// Id.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
-pub struct TimerId(u64);
-impl TimerId {
-    pub(crate) fn from_bits(b: u64) -> Self {
-        TimerId(b)
-    }
-    pub(crate) fn to_bits(self) -> u64 {
-        self.0
-    }
+mod chunk;
+mod late;
+mod level;
+mod slots;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::num::NonZeroU32;
+
+use chunk::Place;
+use late::Late;
+use level::{At, Levels};
+use slots::Slots;
+
+use crate::tick::Tick;
+
+/// A set of timers, each with a deadline and an item that it gives back when the deadline has come.
+///
+/// See the [module](self) for how it works. Timers expire by (deadline, order of starting), whatever the size of
+/// the step. Two deadlines are special:
+///
+/// * [`Tick::MAX`] is *never*: the timer is kept, counted and can be stopped, but does not expire.
+/// * One in the past (before [`now`](Self::now)) is due at once; it is returned as it was given, and takes its place
+///   among the others that are due.
+///
+/// # Examples
+///
+/// ```
+/// use ixion::Tick;
+/// use ixion::wheel::TimingWheel;
+///
+/// let mut wheel = TimingWheel::new();
+/// let tea = wheel.start_timer(Tick::new(300), "tea");
+/// let eggs = wheel.start_timer(Tick::new(240), "eggs");
+/// assert!(wheel.restart_timer(tea, Tick::new(200)));
+/// assert_eq!(wheel.stop_timer(eggs), Some("eggs"));
+///
+/// let expired = wheel.pop_expired(Tick::new(250)).unwrap();
+/// assert_eq!((expired.id, expired.deadline, expired.item), (tea, Tick::new(200), "tea"));
+/// assert_eq!(wheel.stop_timer(tea), None);
+/// assert!(wheel.is_empty());
+/// ```
+pub struct TimingWheel<T> {
+    slots: Slots<T>,
+    levels: Levels,
+    late: Late,
+    /// No deadline in `levels` is before it.
+    position: u64,
+    /// The bucket that is being cascaded, if its level is above 0. The position is then the start of its block,
+    /// and until it is empty, what is started in that block goes behind what still waits in it.
+    cascading: At,
 }
-/// Expired.
+
+/// The name of a timer: which slot, and which of those that used the slot one after the other.
+///
+/// Never given out twice by the same wheel. It means something only to the wheel that gave it: another one
+/// answers for a timer of its own, or for none.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TimerId {
+    index: u32,
+    generation: NonZeroU32,
+}
+
+/// A timer whose deadline has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Expired<T> {
-    /// id
+    /// The name that it had. It is no longer valid.
     pub id: TimerId,
-    /// deadline
+    /// The deadline that it was given.
     pub deadline: Tick,
-    /// item
+    /// What it kept.
     pub item: T,
 }
-/// Wheel.
-pub struct TimingWheel<T> {
-    map: BTreeMap<(Tick, u64), TimerId>,
-    items: HashMap<TimerId, (Tick, u64, T)>,
-    seq: u64,
-    now: Tick,
+
+/// What a bounded pop came to; see [`TimingWheel::pop_expired_within`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step<T> {
+    /// A timer has expired.
+    Expired(Expired<T>),
+    /// The budget is used up. There may be more that is due.
+    Paused,
+    /// Nothing more is due.
+    Done,
 }
-#[allow(missing_docs)]
+
+/// The timer that expires next, if one is due.
+enum Due {
+    Late(u64, u32),
+    Tick(At),
+    Nothing,
+    Paused,
+}
+
 impl<T> TimingWheel<T> {
-    pub fn starting_at(now: Tick) -> Self {
-        TimingWheel { map: BTreeMap::new(), items: HashMap::new(), seq: 1, now }
+    /// Makes an empty wheel at tick 0.
+    #[must_use]
+    pub fn new() -> Self {
+        TimingWheel::starting_at(Tick::ZERO)
     }
-    pub fn start_timer(&mut self, d: Tick, item: T) -> TimerId {
-        let s = self.seq;
-        self.seq += 1;
-        let id = TimerId(s);
-        self.map.insert((d, s), id);
-        self.items.insert(id, (d, s, item));
+
+    /// Makes an empty wheel at `now`. ([`Tick::MAX`] is not a time: it is taken as the tick before.)
+    #[must_use]
+    pub fn starting_at(now: Tick) -> Self {
+        TimingWheel {
+            slots: Slots::new(),
+            levels: Levels::new(),
+            late: Late::default(),
+            position: now.as_u64().min(LAST),
+            cascading: 0,
+        }
+    }
+
+    /// Starts a timer that expires at `deadline` and gives `item` back.
+    ///
+    /// Every deadline is legal: a past one is due at once, [`Tick::MAX`] never.
+    ///
+    /// # Panics
+    ///
+    /// If the wheel holds 2^32 timers already.
+    ///
+    /// # Complexity
+    ///
+    /// O(1), and O(log l) with l such timers for a deadline in the past.
+    #[doc(alias = "schedule")]
+    #[doc(alias = "insert")]
+    #[doc(alias = "add")]
+    #[inline]
+    pub fn start_timer(&mut self, deadline: Tick, item: T) -> TimerId {
+        let id = self.slots.claim();
+        let place = self.attach(id.index, deadline.as_u64());
+        self.slots.fill(id, place, item);
         id
     }
+
+    /// Stops a timer and returns its item; `None` if it has expired or was stopped before.
+    ///
+    /// # Complexity
+    ///
+    /// O(1): at most one chunk of timers is looked at.
+    #[doc(alias = "cancel")]
+    #[doc(alias = "remove")]
+    #[inline]
     pub fn stop_timer(&mut self, id: TimerId) -> Option<T> {
-        let (d, s, i) = self.items.remove(&id)?;
-        self.map.remove(&(d, s));
-        Some(i)
+        let place = self.slots.place(id)?;
+        self.detach(id.index, place);
+        Some(self.slots.remove(id.index).1)
     }
-    pub fn restart_timer(&mut self, id: TimerId, d: Tick) -> bool {
-        let Some(e) = self.items.get_mut(&id) else { return false };
-        self.map.remove(&(e.0, e.1));
-        e.0 = d;
-        e.1 = self.seq;
-        self.seq += 1;
-        self.map.insert((d, e.1), id);
+
+    /// Moves a timer to another deadline, earlier or later, as if it had been stopped and started again, but it
+    /// keeps its id. Returns whether there is such a timer.
+    ///
+    /// # Complexity
+    ///
+    /// That of [`stop_timer`](Self::stop_timer) and [`start_timer`](Self::start_timer).
+    #[doc(alias = "reschedule")]
+    #[doc(alias = "reset")]
+    #[inline]
+    pub fn restart_timer(&mut self, id: TimerId, deadline: Tick) -> bool {
+        let Some(place) = self.slots.place(id) else {
+            return false;
+        };
+        self.detach(id.index, place);
+        let place = self.attach(id.index, deadline.as_u64());
+        self.slots.set_place(id.index, place);
         true
     }
-    pub fn get(&self, id: TimerId) -> Option<&T> {
-        self.items.get(&id).map(|e| &e.2)
-    }
-    pub fn get_mut(&mut self, id: TimerId) -> Option<&mut T> {
-        self.items.get_mut(&id).map(|e| &mut e.2)
-    }
-    pub fn next_expiration(&self) -> Option<Tick> {
-        self.map.keys().next().map(|k| k.0).filter(|t| !t.is_never())
-    }
-    pub fn peek_expired(&mut self, now: Tick) -> Option<&T> {
-        let (k, id) = self.map.iter().next()?;
-        if k.0 > now || k.0.is_never() {
-            return None;
-        }
-        self.items.get(id).map(|e| &e.2)
-    }
+
+    /// Returns the next timer whose deadline `now` has reached, by (deadline, order of starting).
+    ///
+    /// Call it until it returns `None`; then nothing is due. Between the calls timers may be started, moved and
+    /// stopped: what is then due takes its place among what is left. A `now` before [`now`](Self::now) counts
+    /// as that: time does not go back. [`Tick::MAX`] counts as the tick before it, so *never* is not reached.
+    ///
+    /// # Complexity
+    ///
+    /// O(1) for a timer, whatever the step from the last call to this one, plus, amortised over the life
+    /// of a timer, one move for each level that it comes down, ten at most. A call that enters the block of a
+    /// crowded bucket moves all that is in it; see [`pop_expired_within`](Self::pop_expired_within).
+    #[doc(alias = "poll")]
+    #[doc(alias = "advance")]
+    #[inline]
     pub fn pop_expired(&mut self, now: Tick) -> Option<Expired<T>> {
-        self.now = self.now.max(now);
-        let (&k, &id) = self.map.iter().next()?;
-        if k.0 > now || k.0.is_never() {
-            return None;
+        let mut budget = usize::MAX;
+        match self.pop_expired_within(now, &mut budget) {
+            Step::Expired(expired) => Some(expired),
+            Step::Done | Step::Paused => None,
         }
-        self.map.remove(&k);
-        let e = self.items.remove(&id)?;
-        Some(Expired { id, deadline: k.0, item: e.2 })
     }
+
+    /// Does what [`pop_expired`](Self::pop_expired) does, but not more of it than `budget` allows.
+    ///
+    /// A timer that expires costs one, and so does each that is moved down a level. What was done is taken off the
+    /// budget; the last step may overdraw it by less than a chunk of timers (64), and is then taken as exact. With a
+    /// budget of 0 nothing is done. After [`Step::Paused`] the wheel is ready for every call, and order is kept.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ixion::Tick;
+    /// use ixion::wheel::{Step, TimingWheel};
+    ///
+    /// let mut wheel = TimingWheel::new();
+    /// for n in 0..1000 {
+    ///     wheel.start_timer(Tick::new(100), n); // all in one bucket of level 1
+    /// }
+    /// let (mut fired, mut passes) = (0, 0);
+    /// loop {
+    ///     let mut budget = 256; // one hold of a lock, say
+    ///     passes += 1;
+    ///     let last = loop {
+    ///         match wheel.pop_expired_within(Tick::new(100), &mut budget) {
+    ///             Step::Expired(_) => fired += 1,
+    ///             last => break last,
+    ///         }
+    ///     };
+    ///     if last == Step::Done {
+    ///         break;
+    ///     }
+    /// }
+    /// assert_eq!(fired, 1000);
+    /// assert!(passes >= 8); // 1000 moves and 1000 expiries
+    /// ```
+    #[inline]
+    pub fn pop_expired_within(&mut self, now: Tick, budget: &mut usize) -> Step<T> {
+        let due = self.advance(now, budget);
+        let (index, deadline) = match due {
+            Due::Nothing => return Step::Done,
+            Due::Paused => return Step::Paused,
+            Due::Late(deadline, index) => {
+                self.late.remove(index);
+                (index, deadline)
+            }
+            Due::Tick(at) => (self.levels.pop(at), self.position),
+        };
+        *budget -= 1;
+        Step::Expired(self.slots.expire(index, Tick::new(deadline)))
+    }
+
+    /// Returns the item that the next [`pop_expired`](Self::pop_expired) with this `now` returns, and leaves it.
+    ///
+    /// # Complexity
+    ///
+    /// That of `pop_expired`, which it does all but the last step of.
+    #[doc(alias = "peek")]
+    pub fn peek_expired(&mut self, now: Tick) -> Option<&T> {
+        let mut budget = usize::MAX;
+        let index = match self.advance(now, &mut budget) {
+            Due::Nothing | Due::Paused => return None,
+            Due::Late(_, index) => index,
+            Due::Tick(at) => self.levels.first_in(at).0,
+        };
+        self.slots.item(index)
+    }
+
+    /// Returns the item of a timer.
+    #[inline]
+    pub fn get_mut(&mut self, id: TimerId) -> Option<&mut T> {
+        self.slots.get_mut(id)
+    }
+
+    /// Returns the item of a timer.
+    #[must_use]
+    #[inline]
+    pub fn get(&self, id: TimerId) -> Option<&T> {
+        self.slots.get(id)
+    }
+
+    /// Returns the deadline of a timer as it was given.
+    #[must_use]
+    pub fn deadline(&self, id: TimerId) -> Option<Tick> {
+        let place = self.slots.place(id)?;
+        match place {
+            Place::NEVER => Some(Tick::MAX),
+            Place::LATE => self.late.deadline(id.index).map(Tick::new),
+            place => Some(Tick::new(self.levels.deadline(place))),
+        }
+    }
+
+    /// Returns the earliest deadline, exactly; `None` if nothing waits that will expire.
+    ///
+    /// It may lie in the past, if something is due that was not popped yet.
+    ///
+    /// # Complexity
+    ///
+    /// O(1) as a rule: level 0 shows it in its bits, a bucket of a higher level keeps it. If just that timer was
+    /// stopped, a call looks at the heads of the bucket's chunks, one for up to 64 timers, until a `pop_expired`
+    /// that finds nothing due has done so for good.
+    #[doc(alias = "next_deadline")]
+    #[doc(alias = "poll_at")]
+    #[must_use]
+    pub fn next_expiration(&self) -> Option<Tick> {
+        if let Some((deadline, _)) = self.late.first() {
+            return Some(Tick::new(deadline));
+        }
+        let first = self.levels.first()?;
+        let mut deadline = self.earliest_in(first);
+        if level::level(self.cascading) > 0 {
+            // A part of the block has moved down already: both parts are candidates.
+            deadline = deadline.min(self.earliest_in(self.cascading));
+        }
+        Some(Tick::new(deadline))
+    }
+
+    /// Returns the tick that the wheel has reached.
+    ///
+    /// That is the latest `now` for which a pop has found nothing (more) due; while a caller is popping its
+    /// way there, the deadline of the latest that it got, or the start of the block that is being moved down.
+    /// A timer that is started with an earlier deadline is due at once. Never runs back.
+    #[must_use]
     pub fn now(&self) -> Tick {
-        self.now
+        Tick::new(self.position)
     }
+
+    /// Returns how many timers wait, those that never expire included.
+    #[must_use]
+    #[inline]
     pub fn len(&self) -> usize {
-        self.items.len()
+        self.slots.len()
     }
+
+    /// Whether no timer waits.
+    #[must_use]
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.slots.len() == 0
+    }
+
+    /// Returns how many bytes of memory the wheel holds, apart from what the items own elsewhere.
+    ///
+    /// For an 8-byte item it is about 28 to 45 bytes a timer, and 12 kB for the buckets. It follows the number of
+    /// timers down after a burst.
+    ///
+    /// # Complexity
+    ///
+    /// O(timers / 256), with a small factor.
+    #[must_use]
+    pub fn heap_size(&self) -> usize {
+        self.slots.heap_size() + self.levels.heap_size() + self.late.heap_size()
+    }
+
+    /// Returns the items of all timers that wait, in no particular order, those that never expire included.
+    #[doc(alias = "drain")]
     pub fn into_items(self) -> impl Iterator<Item = T> {
-        let mut v: Vec<_> = self.items.into_iter().collect();
-        v.sort_by_key(|e| e.0);
-        v.into_iter().map(|e| e.1.2)
+        self.slots.into_items()
+    }
+
+    /// Checks that the wheel is what the module says it is. For tests: takes as long as the wheel is large.
+    ///
+    /// # Panics
+    ///
+    /// If it is not, which is a bug of the wheel.
+    #[doc(hidden)]
+    pub fn check_invariants(&self) {
+        self.slots.check_invariants();
+        let mut places: Vec<(u32, Place)> = Vec::new();
+        let cascading = level::level(self.cascading);
+        self.levels.check_invariants(|at, place, index, deadline| {
+            assert!(deadline >= self.position && deadline <= LAST, "{deadline} at {}", self.position);
+            let expected = level::locate(self.position, deadline);
+            let waits_to_move = at == self.cascading && level::level(expected) < cascading;
+            assert!(at == expected || waits_to_move, "{deadline} is in {at}, not {expected}");
+            places.push((index, place));
+        });
+        if cascading > 0 {
+            assert!(self.levels.is_occupied(self.cascading), "an empty bucket is cascaded");
+            assert_eq!(level::start_of(self.position, self.cascading), self.position);
+        }
+        let (mut never, mut late) = (0, 0);
+        places.sort_unstable_by_key(|it| it.0);
+        let mut in_buckets = places.into_iter();
+        for (index, place) in self.slots.places() {
+            match place {
+                Place::NEVER => never += 1,
+                Place::LATE => {
+                    late += 1;
+                    let deadline = self.late.deadline(index).expect("a late timer is among the late ones");
+                    assert!(deadline < self.position, "{deadline} is late at {}", self.position);
+                }
+                place => assert_eq!(in_buckets.next(), Some((index, place)), "slot and bucket agree"),
+            }
+        }
+        assert_eq!(in_buckets.next(), None, "in a bucket, but in no slot");
+        assert_eq!(late, self.late.len());
+        assert!(never <= self.len());
+    }
+
+    /// Moves the position to the next timer that is due at `now`, or to `now` if there is none.
+    #[inline]
+    fn advance(&mut self, now: Tick, budget: &mut usize) -> Due {
+        // Time does not go back, and does not reach never.
+        let now = now.as_u64().min(LAST).max(self.position);
+        loop {
+            if *budget == 0 {
+                return Due::Paused;
+            }
+            if let Some((deadline, index)) = self.late.first() {
+                return Due::Late(deadline, index);
+            }
+            if level::level(self.cascading) > 0 {
+                self.cascade_some(budget);
+                continue;
+            }
+            let Some(at) = self.levels.first() else {
+                self.position = now;
+                return Due::Nothing;
+            };
+            let start = level::start_of(self.position, at);
+            if start > now {
+                // Up to `now` nothing is occupied, so no digit of a deadline is passed.
+                self.position = now;
+                self.levels.remember_min(at);
+                return Due::Nothing;
+            }
+            self.position = start;
+            if level::level(at) == 0 {
+                return Due::Tick(at);
+            }
+            self.cascading = at;
+        }
+    }
+
+    /// Moves a chunk of the bucket that is being cascaded.
+    fn cascade_some(&mut self, budget: &mut usize) {
+        let slots = &mut self.slots;
+        let moved = self.levels.cascade(self.cascading, self.position, |index, place| {
+            slots.set_place(index, place);
+        });
+        *budget = budget.saturating_sub(moved);
+        self.note_cascaded();
+    }
+
+    #[inline]
+    fn note_cascaded(&mut self) {
+        if !self.levels.is_occupied(self.cascading) {
+            self.cascading = 0;
+        }
+    }
+
+    /// Finds a timer its place.
+    #[inline]
+    fn attach(&mut self, index: u32, deadline: u64) -> Place {
+        if deadline > LAST {
+            return Place::NEVER;
+        }
+        if deadline < self.position {
+            self.late.push(deadline, index);
+            return Place::LATE;
+        }
+        let mut at = level::locate(self.position, deadline);
+        if level::level(at) < level::level(self.cascading) {
+            // Its block is being moved down. It must not overtake those that still wait to be moved.
+            at = self.cascading;
+        }
+        self.levels.push(at, index, deadline)
+    }
+
+    /// Takes a timer out of its place.
+    #[inline]
+    fn detach(&mut self, index: u32, place: Place) {
+        match place {
+            Place::NEVER => {}
+            Place::LATE => self.late.remove(index),
+            place => {
+                let slots = &mut self.slots;
+                self.levels.remove(place, |index, place| slots.set_place(index, place));
+                if level::level(self.cascading) > 0 {
+                    self.note_cascaded();
+                }
+            }
+        }
+    }
+
+    fn earliest_in(&self, at: At) -> u64 {
+        if level::level(at) == 0 { level::start_of(self.position, at) } else { self.levels.min(at) }
     }
 }
+
+impl TimerId {
+    /// The id that [`as_u64`](Self::as_u64) made a number of. Any other number gives an id that names nothing.
+    pub(crate) const fn from_u64(number: u64) -> Self {
+        let generation = match NonZeroU32::new((number >> 32) as u32) {
+            Some(generation) => generation,
+            None => NonZeroU32::MAX,
+        };
+        TimerId { index: number as u32, generation }
+    }
+
+    /// Returns the id as a number.
+    #[must_use]
+    pub const fn as_u64(self) -> u64 {
+        (self.generation.get() as u64) << 32 | self.index as u64
+    }
+}
+
+impl<T> Default for TimingWheel<T> {
+    fn default() -> Self {
+        TimingWheel::new()
+    }
+}
+
+impl<T> fmt::Debug for TimingWheel<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TimingWheel")
+            .field("now", &self.now())
+            .field("len", &self.len())
+            .field("next_expiration", &self.next_expiration())
+            .finish()
+    }
+}
+
+impl fmt::Debug for TimerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TimerId({}.{})", self.index, self.generation)
+    }
+}
+
+/// The last tick that a clock can show; the next one is never.
+const LAST: u64 = u64::MAX - 1;

@@ -1,0 +1,275 @@
+//! The levels of the wheel: 11 rings of 64 buckets, and which of them are occupied.
+
+use super::chunk::{Chunks, NIL, Place, Shrunk};
+
+/// Bits of a deadline that a level resolves.
+const DIGIT: u32 = 6;
+/// Slots a level.
+const SLOTS: usize = 1 << DIGIT;
+/// Eleven digits of 6 bits are all of a 64-bit deadline.
+pub(super) const LEVELS: usize = u64::BITS.div_ceil(DIGIT) as usize;
+
+/// A level and a slot of it: `level * 64 + slot`.
+pub(super) type At = u16;
+
+#[inline]
+pub(super) fn level(at: At) -> usize {
+    usize::from(at) / SLOTS
+}
+
+/// The bucket for `deadline` when the wheel is at `position`: the level of the highest digit in which they
+/// differ, and the deadline's digit there.
+#[inline]
+pub(super) fn locate(position: u64, deadline: u64) -> At {
+    debug_assert!(position <= deadline, "{position} is past {deadline}");
+    let differing = (position ^ deadline) | (SLOTS as u64 - 1);
+    let level = (63 - differing.leading_zeros()) / DIGIT;
+    let slot = (deadline >> (level * DIGIT)) & (SLOTS as u64 - 1);
+    (level * SLOTS as u32) as At + slot as At
+}
+
+/// The first tick of a bucket's block.
+#[inline]
+pub(super) fn start_of(position: u64, at: At) -> u64 {
+    let shift = level(at) as u32 * DIGIT;
+    let above = u64::MAX.checked_shl(shift + DIGIT).unwrap_or(0);
+    (position & above) | ((u64::from(at) & (SLOTS as u64 - 1)) << shift)
+}
+
+/// A list of chunks, in the order in which the timers were started.
+#[derive(Clone, Copy)]
+struct Bucket {
+    head: u32,
+    tail: u32,
+    /// The earliest deadline, or `UNKNOWN`. Not kept in level 0, where a bucket has one deadline.
+    min: u64,
+}
+
+/// No bucket holds this deadline.
+const UNKNOWN: u64 = u64::MAX;
+
+/// The buckets, and what is in them.
+pub(super) struct Levels {
+    buckets: Box<[Bucket]>,
+    /// One bit for each bucket that is not empty.
+    occupied: [u64; LEVELS],
+    /// One bit for each level that is not empty.
+    levels: u16,
+    chunks: Chunks,
+}
+
+impl Levels {
+    pub(super) fn new() -> Self {
+        let empty = Bucket { head: NIL, tail: NIL, min: UNKNOWN };
+        let buckets = vec![empty; LEVELS * SLOTS].into_boxed_slice();
+        Levels { buckets, occupied: [0; LEVELS], levels: 0, chunks: Chunks::new() }
+    }
+
+    /// Appends a timer to a bucket.
+    #[inline]
+    pub(super) fn push(&mut self, at: At, index: u32, deadline: u64) -> Place {
+        let bucket = &mut self.buckets[usize::from(at)];
+        if bucket.head == NIL {
+            bucket.min = deadline;
+        } else if bucket.min != UNKNOWN {
+            bucket.min = bucket.min.min(deadline);
+        }
+        let mut chunk = bucket.tail;
+        if chunk == NIL || self.chunks.get(chunk).is_full() {
+            chunk = self.append_chunk(at);
+        }
+        self.chunks.push(chunk, index, deadline)
+    }
+
+    /// Takes a timer out, whichever bucket it is in. `moved` is told of the timers that change their place.
+    #[inline]
+    pub(super) fn remove(&mut self, place: Place, moved: impl FnMut(u32, Place)) {
+        let id = place.chunk();
+        let chunk = self.chunks.get(id);
+        let (at, min) = (chunk.bucket, chunk.min);
+        let shrunk = self.chunks.remove(place, level(at) == 0);
+        if let Shrunk::Empty = shrunk {
+            self.unlink(id);
+            self.forget_min(at, min);
+            return;
+        }
+        if self.chunks.get(id).min != min {
+            self.forget_min(at, min);
+        }
+        if let Some((into, from)) = self.chunks.sparse_pair(id) {
+            self.chunks.merge(into, from, moved);
+            self.unlink(from);
+        }
+    }
+
+    /// Takes the first timer out of a bucket of level 0.
+    #[inline]
+    pub(super) fn pop(&mut self, at: At) -> u32 {
+        debug_assert!(level(at) == 0);
+        let (index, place) = self.first_in(at);
+        if let Shrunk::Empty = self.chunks.remove(place, true) {
+            self.unlink(place.chunk());
+        }
+        index
+    }
+
+    /// The first timer of a bucket that is occupied.
+    #[inline]
+    pub(super) fn first_in(&self, at: At) -> (u32, Place) {
+        let id = self.buckets[usize::from(at)].head;
+        let chunk = self.chunks.get(id);
+        let entry = chunk.first();
+        (chunk.entry(entry).0, Place::of(id, entry))
+    }
+
+    /// Moves the first chunk of a bucket down, each timer to where it belongs when the wheel is at `position`,
+    /// the start of the bucket's block. Returns how many timers were moved, at most a chunk full.
+    pub(super) fn cascade(&mut self, at: At, position: u64, mut moved: impl FnMut(u32, Place)) -> usize {
+        debug_assert!(start_of(position, at) == position && level(at) > 0);
+        let id = self.buckets[usize::from(at)].head;
+        let chunk = self.chunks.get(id);
+        let (mut rest, min, mut count) = (chunk.live, chunk.min, 0);
+        while rest != 0 {
+            let entry = rest.trailing_zeros() as usize;
+            rest &= rest - 1;
+            let (index, deadline) = self.chunks.get(id).entry(entry);
+            let to = locate(position, deadline);
+            debug_assert!(level(to) < level(at), "{deadline} moves from {at} to {to}");
+            let place = self.push(to, index, deadline);
+            moved(index, place);
+            count += 1;
+        }
+        self.chunks.get_mut(id).live = 0;
+        self.unlink(id);
+        self.forget_min(at, min);
+        count
+    }
+
+    /// The earliest bucket that is occupied: the first of the lowest level.
+    #[inline]
+    pub(super) fn first(&self) -> Option<At> {
+        if self.levels == 0 {
+            return None;
+        }
+        let level = self.levels.trailing_zeros() as usize % LEVELS;
+        Some((level * SLOTS) as At + self.occupied[level].trailing_zeros() as At)
+    }
+
+    #[inline]
+    pub(super) fn is_occupied(&self, at: At) -> bool {
+        self.occupied[level(at)] >> (usize::from(at) % SLOTS) & 1 == 1
+    }
+
+    /// The earliest deadline of a bucket that is occupied.
+    pub(super) fn min(&self, at: At) -> u64 {
+        match self.buckets[usize::from(at)].min {
+            UNKNOWN => self.find_min(at),
+            min => min,
+        }
+    }
+
+    /// Keeps the earliest deadline of a bucket, if it was forgotten.
+    #[inline]
+    pub(super) fn remember_min(&mut self, at: At) {
+        if self.buckets[usize::from(at)].min == UNKNOWN {
+            self.buckets[usize::from(at)].min = self.find_min(at);
+        }
+    }
+
+    pub(super) fn deadline(&self, place: Place) -> u64 {
+        self.chunks.get(place.chunk()).entry(place.entry()).1
+    }
+
+    pub(super) fn heap_size(&self) -> usize {
+        size_of_val(&*self.buckets) + self.chunks.heap_size()
+    }
+
+    fn find_min(&self, at: At) -> u64 {
+        let (mut min, mut id) = (UNKNOWN, self.buckets[usize::from(at)].head);
+        while id != NIL {
+            let chunk = self.chunks.get(id);
+            min = min.min(chunk.min);
+            id = chunk.next;
+        }
+        min
+    }
+
+    #[inline]
+    fn forget_min(&mut self, at: At, min: u64) {
+        let bucket = &mut self.buckets[usize::from(at)];
+        if bucket.min == min {
+            bucket.min = UNKNOWN;
+        }
+    }
+
+    /// Adds an empty chunk to a bucket, which the caller fills at once.
+    fn append_chunk(&mut self, at: At) -> u32 {
+        let id = self.chunks.allocate(at);
+        let bucket = &mut self.buckets[usize::from(at)];
+        let last = std::mem::replace(&mut bucket.tail, id);
+        if last == NIL {
+            bucket.head = id;
+            self.occupied[level(at)] |= 1 << (usize::from(at) % SLOTS);
+            self.levels |= 1 << level(at);
+        } else {
+            self.chunks.get_mut(last).next = id;
+            self.chunks.get_mut(id).prev = last;
+        }
+        id
+    }
+
+    /// Takes an empty chunk out of its bucket.
+    fn unlink(&mut self, id: u32) {
+        let chunk = self.chunks.get(id);
+        let (at, next, prev) = (chunk.bucket, chunk.next, chunk.prev);
+        let bucket = &mut self.buckets[usize::from(at)];
+        if prev == NIL {
+            bucket.head = next;
+        } else {
+            self.chunks.get_mut(prev).next = next;
+        }
+        if next == NIL {
+            bucket.tail = prev;
+        } else {
+            self.chunks.get_mut(next).prev = prev;
+        }
+        if bucket.head == NIL {
+            let level = level(at);
+            self.occupied[level] &= !(1 << (usize::from(at) % SLOTS));
+            if self.occupied[level] == 0 {
+                self.levels &= !(1 << level);
+            }
+        }
+        self.chunks.release(id);
+    }
+
+    /// Calls `visit` with bucket, place, index and deadline of everything, bucket by bucket in order.
+    pub(super) fn check_invariants(&self, mut visit: impl FnMut(At, Place, u32, u64)) {
+        let mut used = 0;
+        for at in 0..(LEVELS * SLOTS) as At {
+            let bucket = self.buckets[usize::from(at)];
+            assert_eq!(bucket.head != NIL, self.is_occupied(at), "bucket {at}");
+            assert_eq!(bucket.head != NIL, bucket.tail != NIL, "bucket {at}");
+            let (mut id, mut prev) = (bucket.head, NIL);
+            while id != NIL {
+                used += 1;
+                let chunk = self.chunks.get(id);
+                assert_eq!((chunk.bucket, chunk.prev), (at, prev));
+                chunk.check_invariants();
+                for entry in (0..64).filter(|entry| chunk.live >> entry & 1 == 1) {
+                    let (index, deadline) = chunk.entry(entry);
+                    visit(at, Place::of(id, entry), index, deadline);
+                }
+                (prev, id) = (id, chunk.next);
+            }
+            assert_eq!(prev, bucket.tail, "bucket {at}");
+            if bucket.head != NIL && bucket.min != UNKNOWN && level(at) > 0 {
+                assert_eq!(bucket.min, self.find_min(at), "bucket {at}");
+            }
+        }
+        for level in 0..LEVELS {
+            assert_eq!(self.occupied[level] != 0, self.levels >> level & 1 == 1, "level {level}");
+        }
+        assert_eq!(used, self.chunks.used(), "chunks that are neither in a bucket nor free");
+    }
+}

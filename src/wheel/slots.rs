@@ -1,0 +1,329 @@
+//! Where the timers' items live: a slab in segments, whose indices are handed out with a generation.
+
+use std::num::NonZeroU32;
+
+use super::chunk::Place;
+use super::{Expired, TimerId};
+use crate::tick::Tick;
+
+/// Slots a segment. A table that grows by whole segments never copies what it holds, so no call pays for a
+/// growth; and a segment is the unit in which memory goes back. 1024 slots keep the tables of segments small
+/// (1.3 kB for a million timers) and a burst's rest small.
+const SEGMENT: usize = 1024;
+const ROWS: usize = SEGMENT / 64;
+const _: () = assert!(ROWS <= 16, "the rows are summed up in 16 bits");
+
+/// A segment is in `Slots::open` at this position: nowhere.
+const CLOSED: u32 = u32::MAX;
+
+/// A slab of items. An index comes with the generation of its slot; a slot whose generations are used up is
+/// never used again, so no pair of the two is handed out twice.
+pub(super) struct Slots<T> {
+    segments: Vec<Segment<T>>,
+    /// The segments that have memory and room, the one to use next last.
+    open: Vec<u32>,
+    /// The segments that gave their memory back.
+    blank: Vec<u32>,
+    /// How many slots are taken.
+    len: usize,
+    /// How many slots have memory, are free, and can be used again.
+    vacant: usize,
+}
+
+struct Segment<T> {
+    /// Grows up to `SEGMENT`.
+    slots: Vec<Slot<T>>,
+    /// One bit for each free slot, in rows of 64.
+    free: [u64; ROWS],
+    /// One bit for each row that is not zero.
+    rows: u16,
+    taken: u32,
+    open_at: u32,
+    /// The generation at which a new slot starts.
+    first: u32,
+    /// The least generation that no slot of this segment has used; 0 when they are used up. New slots start
+    /// there after the segment gave its memory back, so it needs to remember nothing else.
+    fresh: u32,
+}
+
+/// The generation is never 0, and where it is vacant it is the next one to use, or 0: retired.
+enum Slot<T> {
+    Vacant { generation: u32 },
+    Taken { generation: NonZeroU32, place: Place, item: T },
+}
+
+// The place cannot be zero, and that is where the compiler keeps the variant.
+const _: () = assert!(size_of::<Slot<u64>>() == 16);
+
+impl<T> Slots<T> {
+    pub(super) fn new() -> Self {
+        Slots { segments: Vec::new(), open: Vec::new(), blank: Vec::new(), len: 0, vacant: 0 }
+    }
+
+    /// Takes a free slot for `fill`.
+    ///
+    /// # Panics
+    ///
+    /// If 2^32 slots are taken or retired.
+    #[inline]
+    pub(super) fn claim(&mut self) -> TimerId {
+        let at = match self.open.last() {
+            Some(&at) => at,
+            None => self.open_segment(),
+        };
+        let segment = &mut self.segments[at as usize];
+        let within = if segment.rows != 0 {
+            self.vacant -= 1;
+            segment.take_free()
+        } else {
+            segment.slots.push(Slot::Vacant { generation: segment.first });
+            segment.slots.len() - 1
+        };
+        segment.taken += 1;
+        self.len += 1;
+        let Slot::Vacant { generation } = segment.slots[within] else {
+            unreachable!("a free slot is vacant");
+        };
+        if segment.rows == 0 && segment.slots.len() == SEGMENT {
+            segment.open_at = CLOSED;
+            self.open.pop();
+        }
+        let generation = NonZeroU32::new(generation).expect("a retired slot is not free");
+        TimerId { index: at * SEGMENT as u32 + within as u32, generation }
+    }
+
+    #[inline]
+    pub(super) fn fill(&mut self, id: TimerId, place: Place, item: T) {
+        let (at, within) = split(id.index);
+        self.segments[at].slots[within] = Slot::Taken { generation: id.generation, place, item };
+    }
+
+    /// Moves the item out and frees the slot.
+    #[inline]
+    pub(super) fn remove(&mut self, index: u32) -> (TimerId, T) {
+        let (at, within) = split(index);
+        let segment = &mut self.segments[at];
+        let slot = &mut segment.slots[within];
+        let Slot::Taken { generation, .. } = *slot else {
+            unreachable!("only a taken slot is removed");
+        };
+        let next = generation.get().wrapping_add(1);
+        let Slot::Taken { item, .. } = std::mem::replace(slot, Slot::Vacant { generation: next }) else {
+            unreachable!("it was taken a moment ago");
+        };
+        segment.taken -= 1;
+        self.len -= 1;
+        if segment.fresh != 0 && (next == 0 || next > segment.fresh) {
+            segment.fresh = next;
+        }
+        if next != 0 {
+            segment.free[within / 64] |= 1 << (within % 64);
+            segment.rows |= 1 << (within / 64);
+            self.vacant += 1;
+            if segment.open_at == CLOSED {
+                segment.open_at = self.open.len() as u32;
+                self.open.push(at as u32);
+            }
+        }
+        if segment.taken == 0 && self.vacant > self.len + 2 * SEGMENT {
+            self.give_back(at);
+        }
+        (TimerId { index, generation }, item)
+    }
+
+    #[inline]
+    pub(super) fn set_place(&mut self, index: u32, new: Place) {
+        let (at, within) = split(index);
+        match &mut self.segments[at].slots[within] {
+            Slot::Taken { place, .. } => *place = new,
+            Slot::Vacant { .. } => unreachable!("only a taken slot has a place"),
+        }
+    }
+
+    /// Where the timer with this id waits, if it does.
+    #[inline]
+    pub(super) fn place(&self, id: TimerId) -> Option<Place> {
+        match self.slot(id.index)? {
+            Slot::Taken { generation, place, .. } if *generation == id.generation => Some(*place),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    pub(super) fn get(&self, id: TimerId) -> Option<&T> {
+        match self.slot(id.index)? {
+            Slot::Taken { generation, item, .. } if *generation == id.generation => Some(item),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, id: TimerId) -> Option<&mut T> {
+        let (at, within) = split(id.index);
+        match self.segments.get_mut(at)?.slots.get_mut(within)? {
+            Slot::Taken { generation, item, .. } if *generation == id.generation => Some(item),
+            _ => None,
+        }
+    }
+
+    /// The item of a slot that is known to be taken.
+    pub(super) fn item(&self, index: u32) -> Option<&T> {
+        match self.slot(index)? {
+            Slot::Taken { item, .. } => Some(item),
+            Slot::Vacant { .. } => None,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn heap_size(&self) -> usize {
+        let slots: usize = self.segments.iter().map(|segment| segment.slots.capacity()).sum();
+        let numbers = self.open.capacity() + self.blank.capacity();
+        slots * size_of::<Slot<T>>() + self.segments.capacity() * size_of::<Segment<T>>() + numbers * 4
+    }
+
+    /// Index and place of everything that is taken.
+    pub(super) fn places(&self) -> impl Iterator<Item = (u32, Place)> {
+        self.segments.iter().enumerate().flat_map(|(at, segment)| {
+            segment.slots.iter().enumerate().filter_map(move |(within, slot)| match slot {
+                Slot::Taken { place, .. } => Some(((at * SEGMENT + within) as u32, *place)),
+                Slot::Vacant { .. } => None,
+            })
+        })
+    }
+
+    pub(super) fn into_items(self) -> impl Iterator<Item = T> {
+        self.segments.into_iter().flat_map(|segment| segment.slots).filter_map(|slot| match slot {
+            Slot::Taken { item, .. } => Some(item),
+            Slot::Vacant { .. } => None,
+        })
+    }
+
+    pub(super) fn check_invariants(&self) {
+        let (mut len, mut vacant) = (0, 0);
+        for (at, segment) in self.segments.iter().enumerate() {
+            let mut taken = 0;
+            for (within, slot) in segment.slots.iter().enumerate() {
+                let free = segment.free[within / 64] >> (within % 64) & 1 == 1;
+                match *slot {
+                    Slot::Taken { generation, .. } => {
+                        taken += 1;
+                        assert!(!free, "segment {at}, slot {within}: taken and free");
+                        assert!(segment.fresh == 0 || generation.get() <= segment.fresh);
+                    }
+                    Slot::Vacant { generation } => {
+                        assert_eq!(free, generation != 0, "segment {at}, slot {within}: {generation}");
+                        assert!(segment.fresh == 0 || generation <= segment.fresh);
+                        vacant += usize::from(free);
+                    }
+                }
+            }
+            assert_eq!(taken, segment.taken, "segment {at}");
+            len += taken as usize;
+            for (row, bits) in segment.free.iter().enumerate() {
+                assert_eq!(*bits != 0, segment.rows >> row & 1 == 1, "segment {at}, row {row}");
+            }
+            let open = self.open.iter().filter(|open| **open as usize == at).count();
+            let blank = self.blank.iter().filter(|blank| **blank as usize == at).count();
+            let room = segment.rows != 0 || (segment.slots.len() < SEGMENT && segment.slots.capacity() > 0);
+            assert_eq!(open, usize::from(room), "segment {at} is open where it has room");
+            assert_eq!(blank, usize::from(segment.slots.capacity() == 0 && segment.fresh != 0));
+            if room {
+                assert_eq!(self.open[segment.open_at as usize] as usize, at);
+            }
+        }
+        assert_eq!((len, vacant), (self.len, self.vacant));
+    }
+
+    #[inline]
+    fn slot(&self, index: u32) -> Option<&Slot<T>> {
+        let (at, within) = split(index);
+        self.segments.get(at)?.slots.get(within)
+    }
+
+    /// Gives memory to a segment that has none and makes it the one to use next.
+    #[cold]
+    fn open_segment(&mut self) -> u32 {
+        let at = match self.blank.pop() {
+            Some(at) => at as usize,
+            None => {
+                let at = self.segments.len();
+                assert!(at < (1 << 32) / SEGMENT, "2^32 timers are the most that a wheel can hold");
+                self.segments.push(Segment::new());
+                at
+            }
+        };
+        // The first segment grows as a vector does, so that a wheel of a few timers is small.
+        let capacity = if at == 0 { 4 } else { SEGMENT };
+        let segment = &mut self.segments[at];
+        segment.slots.reserve_exact(capacity);
+        segment.open_at = self.open.len() as u32;
+        self.open.push(at as u32);
+        at as u32
+    }
+
+    /// Frees the memory of a segment that nothing is taken of.
+    #[cold]
+    fn give_back(&mut self, at: usize) {
+        let segment = &mut self.segments[at];
+        debug_assert_eq!(segment.taken, 0);
+        self.vacant -= segment.free.iter().map(|row| row.count_ones() as usize).sum::<usize>();
+        segment.slots = Vec::new();
+        segment.free = [0; ROWS];
+        segment.rows = 0;
+        segment.first = segment.fresh;
+        let open_at = std::mem::replace(&mut segment.open_at, CLOSED);
+        // A segment with a slot that is retired is retired as a whole: 1024 of 2^32 indices are lost for every
+        // 2^32 uses of one of them.
+        if segment.fresh != 0 {
+            self.blank.push(at as u32);
+        }
+        if open_at != CLOSED {
+            self.open.swap_remove(open_at as usize);
+            if let Some(&moved) = self.open.get(open_at as usize) {
+                self.segments[moved as usize].open_at = open_at;
+            }
+        }
+    }
+}
+
+impl<T> Slots<T> {
+    /// Removes the slot for a timer that has expired.
+    #[inline]
+    pub(super) fn expire(&mut self, index: u32, deadline: Tick) -> Expired<T> {
+        let (id, item) = self.remove(index);
+        Expired { id, deadline, item }
+    }
+
+    /// Pretends that the slots of the first segment have been used until `generation`.
+    #[cfg(test)]
+    pub(super) fn age(&mut self, generation: u32) {
+        assert!(self.segments.is_empty());
+        self.segments.push(Segment { first: generation, fresh: generation, ..Segment::new() });
+        self.blank.push(0);
+    }
+}
+
+impl<T> Segment<T> {
+    fn new() -> Self {
+        Segment { slots: Vec::new(), free: [0; ROWS], rows: 0, taken: 0, open_at: CLOSED, first: 1, fresh: 1 }
+    }
+
+    #[inline]
+    fn take_free(&mut self) -> usize {
+        let row = self.rows.trailing_zeros() as usize;
+        let bit = self.free[row].trailing_zeros() as usize;
+        self.free[row] &= self.free[row] - 1;
+        if self.free[row] == 0 {
+            self.rows &= !(1 << row);
+        }
+        row * 64 + bit
+    }
+}
+
+#[inline]
+fn split(index: u32) -> (usize, usize) {
+    (index as usize / SEGMENT, index as usize % SEGMENT)
+}
