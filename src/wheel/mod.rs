@@ -158,6 +158,17 @@ pub enum Step<T> {
     Done,
 }
 
+/// What is at hand; see [`TimingWheel::bring_to_hand`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum AtHand {
+    /// A timer with this deadline.
+    Due(Tick),
+    /// The budget is used up before that was known.
+    Paused,
+    /// Nothing is due.
+    Nothing,
+}
+
 /// The timer that expires next, if one is due.
 enum Due {
     Late(u64, u32),
@@ -309,6 +320,20 @@ impl<T> TimingWheel<T> {
         };
         *budget -= 1;
         Step::Expired(self.slots.expire(index, Tick::new(deadline)))
+    }
+
+    /// Brings the first timer that is due at `now` to hand and returns its deadline, within a budget of moves; a
+    /// [`peek_expired`](Self::peek_expired) or [`pop_expired`](Self::pop_expired) that follows moves nothing more.
+    ///
+    /// For a caller that holds a lock and looks before it pops. The deadline may be after `now` if the wheel has
+    /// been later than that and the timer was started with a deadline in between.
+    pub(crate) fn bring_to_hand(&mut self, now: Tick, budget: &mut usize) -> AtHand {
+        match self.advance(now, budget) {
+            Due::Nothing => AtHand::Nothing,
+            Due::Paused => AtHand::Paused,
+            Due::Late(deadline, _) => AtHand::Due(Tick::new(deadline)),
+            Due::Tick(_) => AtHand::Due(Tick::new(self.position)),
+        }
     }
 
     /// Returns the item that the next [`pop_expired`](Self::pop_expired) with this `now` returns, and leaves it.
