@@ -80,6 +80,8 @@ pub mod metrics;
 pub mod operation;
 pub mod purgatory;
 mod sync;
+#[cfg(any(test, feature = "test-util"))]
+pub mod testing;
 pub mod tick;
 mod trampoline;
 pub mod wheel;

@@ -1,4 +1,5 @@
 use super::*;
+use crate::testing::{Script, Step as Do, When};
 
 fn drain(wheel: &mut TimingWheel<u64>, now: u64) -> Vec<(u64, u64)> {
     let mut all = Vec::new();
@@ -49,4 +50,105 @@ fn a_slot_whose_generations_are_used_up_is_retired() {
         wheel.check_invariants();
     }
     assert!(seen.iter().any(|id| id.index >= 1024), "the first segment is used up");
+}
+
+#[test]
+fn scripts_over_tiny_chunks_do_what_a_sorted_list_does() {
+    // In this build a chunk holds four, so that chunks are full, sparse and merged all the time.
+    let mut state = 1u64;
+    let mut below = |bound: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 11) % bound
+    };
+    for round in 0..1500 {
+        let spread = [4, 64, 300, 5000, 1 << 20][round % 5];
+        let steps = (0..80).map(|_| {
+            let which = below(1 << 40) as usize;
+            let when = When::In(below(spread));
+            match below(16) {
+                0..4 => Do::Start(when),
+                4..6 => Do::StartMany(when, below(12) as u8),
+                6..10 => Do::Stop(which),
+                10..12 => Do::Restart(which, when),
+                12 => Do::PopWithin(When::In(below(spread)), below(20) as u8),
+                13 => Do::Pop(When::In(below(spread))),
+                14 => Do::Thin(2 + below(5) as usize),
+                _ => Do::Advance(When::In(below(spread) / 4)),
+            }
+        });
+        Script { start: (1 << 18) - 50, steps: steps.collect() }.run();
+    }
+}
+
+#[test]
+fn a_bucket_that_is_moved_down_in_steps_is_not_overtaken() {
+    let mut wheel = TimingWheel::new();
+    for n in 0..40 {
+        wheel.start_timer(Tick::new(100), n);
+    }
+    let stopped: Vec<TimerId> = (0..3).map(|_| wheel.start_timer(Tick::new(100), 99)).collect();
+    // Half of the bucket is moved, and the position stands at the start of its block.
+    assert_eq!(wheel.pop_expired_within(Tick::new(100), &mut 20), Step::Paused);
+    assert_eq!(wheel.now(), Tick::new(64));
+    assert_eq!(wheel.next_expiration(), Some(Tick::new(100)));
+    wheel.start_timer(Tick::new(100), 40);
+    wheel.start_timer(Tick::new(99), 1000);
+    wheel.start_timer(Tick::new(63), 1001);
+    assert_eq!(wheel.next_expiration(), Some(Tick::new(63)));
+    for id in stopped {
+        assert_eq!(wheel.stop_timer(id), Some(99));
+    }
+    wheel.check_invariants();
+    let items: Vec<u64> = drain(&mut wheel, 100).into_iter().map(|it| it.1).collect();
+    assert_eq!(items, [1001, 1000].into_iter().chain(0..=40).collect::<Vec<_>>());
+}
+
+#[test]
+fn stopping_all_of_a_bucket_that_is_moved_down_ends_the_move() {
+    let mut wheel = TimingWheel::new();
+    let ids: Vec<TimerId> = (0..40).map(|n| wheel.start_timer(Tick::new(100), n)).collect();
+    assert_eq!(wheel.pop_expired_within(Tick::new(64), &mut 8), Step::Paused);
+    for id in ids {
+        assert!(wheel.stop_timer(id).is_some());
+        wheel.check_invariants();
+    }
+    assert_eq!(wheel.next_expiration(), None);
+    assert_eq!(wheel.pop_expired(Tick::new(64)), None);
+}
+
+#[test]
+fn a_peek_shows_what_the_next_pop_takes() {
+    let mut wheel = TimingWheel::new();
+    let first = wheel.start_timer(Tick::new(4096), 1);
+    wheel.start_timer(Tick::new(4096), 2);
+    assert_eq!(wheel.peek_expired(Tick::new(4095)), None);
+    assert_eq!(wheel.peek_expired(Tick::new(4096)), Some(&1));
+    *wheel.get_mut(first).unwrap() = 7;
+    assert_eq!(wheel.pop_expired(Tick::new(4096)).map(|it| it.item), Some(7));
+    assert_eq!(wheel.peek_expired(Tick::new(4096)), Some(&2));
+}
+
+#[test]
+fn the_items_that_are_left_come_out_in_the_end_and_are_dropped_once() {
+    use std::rc::Rc;
+    let item = Rc::new(());
+    let mut wheel = TimingWheel::new();
+    for deadline in [1, 100, u64::MAX] {
+        wheel.start_timer(Tick::new(deadline), Rc::clone(&item));
+    }
+    drop(wheel.pop_expired(Tick::new(1)));
+    assert_eq!(Rc::strong_count(&item), 3);
+    let left: Vec<_> = wheel.into_items().collect();
+    assert_eq!(left.len(), 2);
+    drop(left);
+    assert_eq!(Rc::strong_count(&item), 1);
+}
+
+#[test]
+fn a_wheel_is_send_and_sync_and_small_to_name() {
+    fn send_and_sync<T: Send + Sync>() {}
+    send_and_sync::<TimingWheel<u64>>();
+    assert_eq!(size_of::<Option<TimerId>>(), 8);
 }
