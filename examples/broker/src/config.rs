@@ -1,0 +1,52 @@
+//! What can be set.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+/// How a broker is to run.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where node 1, the leader of everything, listens. Port 0 takes any free port.
+    pub listen: SocketAddr,
+    /// Nodes in all: one leader and `replicas - 1` followers. At least 1.
+    pub replicas: u16,
+    /// Where the control port listens, if there is to be one.
+    pub control: Option<SocketAddr>,
+    /// Partitions of a topic whose creator does not say.
+    pub default_partitions: i32,
+    /// Whether asking for the metadata of an unknown topic creates it.
+    pub auto_create_topics: bool,
+    /// How many replicas must be in sync for a write with acks=all. A topic can set its own.
+    pub min_insync_replicas: u16,
+    /// How long a follower may lag before it leaves the in-sync set.
+    pub replica_lag_time_max: Duration,
+    /// How long a follower's fetch may wait at the leader.
+    pub replica_fetch_wait: Duration,
+    /// The largest request that is read, in bytes. A longer frame closes the connection.
+    pub max_request_bytes: usize,
+    /// The largest record batch that is accepted, in bytes.
+    pub max_message_bytes: usize,
+    /// Bytes kept per partition; a topic can set its own. Whole batches below the high watermark are dropped.
+    pub retention_bytes: u64,
+    /// Bytes kept in all logs of the leader together.
+    pub retention_total_bytes: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 9092)),
+            replicas: 3,
+            control: None,
+            default_partitions: 3,
+            auto_create_topics: true,
+            min_insync_replicas: 1,
+            replica_lag_time_max: Duration::from_secs(30),
+            replica_fetch_wait: Duration::from_millis(500),
+            max_request_bytes: 100 << 20,
+            max_message_bytes: 1_048_588,
+            retention_bytes: 256 << 20,
+            retention_total_bytes: 1 << 30,
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! What the broker counts, as plain numbers and as one line of JSON.
+
+use std::fmt;
+
+/// The books of one purgatory.
+///
+/// At every quiet point `registered` is the sum of all the ends and `pending`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PurgatoryStats {
+    /// Operations accepted so far, those that the first look satisfied included.
+    pub registered: u64,
+    /// Operations whose condition was met.
+    pub satisfied: u64,
+    /// Operations whose time was up.
+    pub expired: u64,
+    /// Operations that were completed whatever their condition.
+    pub forced: u64,
+    /// Operations that were taken back.
+    pub cancelled: u64,
+    /// Operations that a shutdown ended.
+    pub shut_down: u64,
+    /// Operations that panicked.
+    pub panicked: u64,
+    /// Operations that wait now.
+    pub pending: u64,
+    /// Entries in watch lists now: an operation on three keys counts three.
+    pub watched: u64,
+}
+
+/// One partition's replicas.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PartitionStats {
+    /// The topic's name.
+    pub topic: String,
+    /// The partition's index.
+    pub partition: i32,
+    /// One past the last offset in the leader's log.
+    pub log_end: i64,
+    /// What consumers may read up to.
+    pub high_watermark: i64,
+    /// The first offset that is still kept.
+    pub log_start: i64,
+    /// The nodes that are in sync, the leader included.
+    pub isr: Vec<i32>,
+}
+
+/// A snapshot of the whole broker.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Produce requests that wait for followers.
+    pub produce: PurgatoryStats,
+    /// Fetch requests that wait for bytes, the followers' own included.
+    pub fetch: PurgatoryStats,
+    /// Open client connections, the followers' included.
+    pub connections: u64,
+    /// Requests that wait in a purgatory now.
+    pub parked: u64,
+    /// Timers armed on the wheel now, those that are not requests included.
+    pub timers: u64,
+    /// Requests read so far.
+    pub requests: u64,
+    /// The smallest in-sync set of any partition; the number of nodes if there is no partition.
+    pub isr: u64,
+    /// The nodes whose fetching is paused.
+    pub paused: Vec<u16>,
+    /// Every partition, by topic and index.
+    pub partitions: Vec<PartitionStats>,
+}
+
+impl Stats {
+    /// Writes the snapshot as one line of JSON, without a newline.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let partitions: Vec<String> = self.partitions.iter().map(PartitionStats::to_json).collect();
+        let paused: Vec<String> = self.paused.iter().map(u16::to_string).collect();
+        format!(
+            "{{\"produce\":{},\"fetch\":{},\"connections\":{},\"parked\":{},\"timers\":{},\"requests\":{},\
+             \"isr\":{},\"paused\":[{}],\"partitions\":[{}]}}",
+            self.produce.to_json(),
+            self.fetch.to_json(),
+            self.connections,
+            self.parked,
+            self.timers,
+            self.requests,
+            self.isr,
+            paused.join(","),
+            partitions.join(","),
+        )
+    }
+}
+
+impl fmt::Display for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.to_json())
+    }
+}
+
+impl PurgatoryStats {
+    fn to_json(self) -> String {
+        format!(
+            "{{\"registered\":{},\"satisfied\":{},\"expired\":{},\"forced\":{},\"cancelled\":{},\
+             \"shut_down\":{},\"panicked\":{},\"pending\":{},\"watched\":{}}}",
+            self.registered,
+            self.satisfied,
+            self.expired,
+            self.forced,
+            self.cancelled,
+            self.shut_down,
+            self.panicked,
+            self.pending,
+            self.watched,
+        )
+    }
+}
+
+impl PartitionStats {
+    // A topic's name has only letters, digits, '.', '_' and '-': nothing to escape.
+    fn to_json(&self) -> String {
+        let isr: Vec<String> = self.isr.iter().map(i32::to_string).collect();
+        format!(
+            "{{\"topic\":\"{}\",\"partition\":{},\"log_end\":{},\"high_watermark\":{},\"log_start\":{},\"isr\":[{}]}}",
+            self.topic,
+            self.partition,
+            self.log_end,
+            self.high_watermark,
+            self.log_start,
+            isr.join(","),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_is_one_line_of_json() {
+        let partition = PartitionStats { topic: "a-b".into(), isr: vec![1, 2], ..Default::default() };
+        let stats = Stats { parked: 3, paused: vec![2, 3], partitions: vec![partition], ..Default::default() };
+        let json = stats.to_json();
+        assert!(!json.contains('\n'), "{json}");
+        assert!(json.contains("\"parked\":3"), "{json}");
+        assert!(json.contains("\"paused\":[2,3]"), "{json}");
+        assert!(json.contains("\"topic\":\"a-b\""), "{json}");
+        assert!(json.contains("\"isr\":[1,2]"), "{json}");
+        assert_eq!(json.matches('{').count(), json.matches('}').count());
+    }
+}
