@@ -76,6 +76,7 @@ mod alarm;
 pub mod clock;
 pub mod design;
 pub mod expirer;
+pub mod kafka;
 pub mod metrics;
 pub mod operation;
 pub mod purgatory;

@@ -136,7 +136,8 @@ mod tests {
     #[test]
     fn a_snapshot_is_one_line_of_json() {
         let partition = PartitionStats { topic: "a-b".into(), isr: vec![1, 2], ..Default::default() };
-        let stats = Stats { parked: 3, paused: vec![2, 3], partitions: vec![partition], ..Default::default() };
+        let stats =
+            Stats { parked: 3, paused: vec![2, 3], partitions: vec![partition], ..Default::default() };
         let json = stats.to_json();
         assert!(!json.contains('\n'), "{json}");
         assert!(json.contains("\"parked\":3"), "{json}");

@@ -1,0 +1,160 @@
+//! The delayed operations of a Kafka-like broker.
+//!
+//! A broker of this kind answers two requests late. A *produce* request with `acks=all` waits until its records are
+//! replicated; a *fetch* request waits until there are enough bytes to be worth an answer. Both wait for what other
+//! requests bring about, and both are answered when their time is up. [`DelayedProduce`] and [`DelayedFetch`] are
+//! these two as [`DelayedOperation`](crate::DelayedOperation)s. They know no log, no network and no encoding: what
+//! they ask of a partition is a small trait that the broker implements, and what they answer goes to a closure.
+//!
+//! Each has one function that decides, free of side effects ([`produce::decide`], [`fetch::decide`]), so that the
+//! rules can be tested with states made by hand. The comments number the rules as *p1 … p13* for produce and
+//! *f1 … f9* for fetch; the lists stand at the heads of the modules.
+//!
+//! # How a broker uses them
+//!
+//! 1. Do what can be done: append the records, or read the log.
+//! 2. Ask whether waiting is called for: [`produce::must_wait`], [`fetch::FirstRead::answers_at_once`].
+//! 3. If so, hand the operation to a [`Purgatory`](crate::Purgatory) with one key for each partition.
+//! 4. Whoever moves a high watermark, a log end or a partition away signals the partition's key *afterwards*, and
+//!    holds no lock of the partition while doing so: the look runs on that thread and takes the same locks.
+//!
+//! A key has one meaning. Consumers wait for the high watermark and followers for the log end, so they watch
+//! different keys; otherwise every append would wake consumers who cannot see it yet.
+
+pub mod fetch;
+pub mod produce;
+
+pub use fetch::DelayedFetch;
+pub use produce::DelayedProduce;
+
+use std::fmt;
+
+/// An error code of Kafka's protocol.
+///
+/// # Examples
+///
+/// ```
+/// use ixion::kafka::ErrorCode;
+///
+/// assert!(ErrorCode::NONE.is_none());
+/// assert_eq!(ErrorCode::REQUEST_TIMED_OUT.as_i16(), 7);
+/// assert_eq!(ErrorCode::REQUEST_TIMED_OUT.to_string(), "REQUEST_TIMED_OUT");
+/// assert_eq!(ErrorCode::new(1234).to_string(), "error 1234");
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct ErrorCode(i16);
+
+impl ErrorCode {
+    /// Makes a code of a number, known here or not.
+    #[must_use]
+    pub const fn new(code: i16) -> Self {
+        ErrorCode(code)
+    }
+
+    /// The number that goes over the wire.
+    #[must_use]
+    pub const fn as_i16(self) -> i16 {
+        self.0
+    }
+
+    /// Whether this is success.
+    #[must_use]
+    pub const fn is_none(self) -> bool {
+        self.0 == 0
+    }
+}
+
+macro_rules! error_codes {
+    ($($(#[$doc:meta])* $name:ident = $code:literal;)*) => {
+        impl ErrorCode {
+            $($(#[$doc])* pub const $name: ErrorCode = ErrorCode($code);)*
+
+            fn name(self) -> Option<&'static str> {
+                match self.0 {
+                    $($code => Some(stringify!($name)),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+error_codes! {
+    /// Success.
+    NONE = 0;
+    /// Something that no other code describes.
+    UNKNOWN_SERVER_ERROR = -1;
+    /// The offset is before the log's start or past its end.
+    OFFSET_OUT_OF_RANGE = 1;
+    /// The records do not match their checksum, or are no records.
+    CORRUPT_MESSAGE = 2;
+    /// This server does not host such a partition.
+    UNKNOWN_TOPIC_OR_PARTITION = 3;
+    /// No leader is elected.
+    LEADER_NOT_AVAILABLE = 5;
+    /// Another server leads the partition.
+    NOT_LEADER_OR_FOLLOWER = 6;
+    /// The request's time was up; what it asked for may still happen.
+    REQUEST_TIMED_OUT = 7;
+    /// The batch is larger than the server accepts.
+    MESSAGE_TOO_LARGE = 10;
+    /// The coordinator is not available.
+    COORDINATOR_NOT_AVAILABLE = 15;
+    /// The topic's name is not legal.
+    INVALID_TOPIC_EXCEPTION = 17;
+    /// Too few replicas are in sync; nothing was appended.
+    NOT_ENOUGH_REPLICAS = 19;
+    /// The records were appended, but too few replicas were in sync by then.
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20;
+    /// The acks are none of 0, 1 and -1.
+    INVALID_REQUIRED_ACKS = 21;
+    /// The version of the request is not served.
+    UNSUPPORTED_VERSION = 35;
+    /// The topic exists already.
+    TOPIC_ALREADY_EXISTS = 36;
+    /// The number of partitions is not legal.
+    INVALID_PARTITIONS = 37;
+    /// The replication factor is not legal.
+    INVALID_REPLICATION_FACTOR = 38;
+    /// The replica assignment is not legal.
+    INVALID_REPLICA_ASSIGNMENT = 39;
+    /// The configuration is not legal.
+    INVALID_CONFIG = 40;
+    /// The request makes no sense.
+    INVALID_REQUEST = 42;
+    /// The records are of a format that is not supported here.
+    UNSUPPORTED_FOR_MESSAGE_FORMAT = 43;
+    /// An idempotent producer's batch does not follow its last one.
+    OUT_OF_ORDER_SEQUENCE_NUMBER = 45;
+    /// A newer producer has the same id.
+    INVALID_PRODUCER_EPOCH = 47;
+    /// The client may not use transactions.
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53;
+    /// The log cannot be read or written.
+    KAFKA_STORAGE_ERROR = 56;
+    /// The server knows nothing of this producer id.
+    UNKNOWN_PRODUCER_ID = 59;
+    /// The request's leader epoch is older than the server's.
+    FENCED_LEADER_EPOCH = 74;
+    /// The request's leader epoch is newer than the server's.
+    UNKNOWN_LEADER_EPOCH = 75;
+    /// The record is not legal.
+    INVALID_RECORD = 87;
+}
+
+impl fmt::Display for ErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => f.write_str(name),
+            None => write!(f, "error {}", self.0),
+        }
+    }
+}
+
+impl fmt::Debug for ErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for ErrorCode {}
