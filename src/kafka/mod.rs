@@ -138,6 +138,8 @@ error_codes! {
     FENCED_LEADER_EPOCH = 74;
     /// The request's leader epoch is newer than the server's.
     UNKNOWN_LEADER_EPOCH = 75;
+    /// No topic has this id.
+    UNKNOWN_TOPIC_ID = 100;
     /// The record is not legal.
     INVALID_RECORD = 87;
 }

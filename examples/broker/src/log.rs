@@ -105,7 +105,8 @@ impl Log {
 
     /// Where an offset lies: at the beginning of its batch. The end lies behind the last one.
     pub(crate) fn place(&self, offset: i64) -> OffsetPlace {
-        let position = self.batches.get(self.index_of(offset)).map_or(self.end_position, |batch| batch.position);
+        let position =
+            self.batches.get(self.index_of(offset)).map_or(self.end_position, |batch| batch.position);
         OffsetPlace::new(offset, 0, position)
     }
 
@@ -129,7 +130,9 @@ impl Log {
             1 => self.batches[first].bytes.clone(),
             _ => {
                 let mut all = BytesMut::with_capacity(size as usize);
-                self.batches.range(first..first + count).for_each(|batch| all.extend_from_slice(&batch.bytes));
+                self.batches
+                    .range(first..first + count)
+                    .for_each(|batch| all.extend_from_slice(&batch.bytes));
                 all.freeze()
             }
         }
@@ -148,7 +151,9 @@ impl Log {
     pub(crate) fn latest_timestamp(&self, limit: i64) -> Option<(i64, i64)> {
         let below = self.batches.iter().take_while(|batch| batch.last < limit);
         // Of equal times the first counts.
-        below.map(|batch| (batch.max_timestamp, batch.last)).reduce(|best, next| if next.0 > best.0 { next } else { best })
+        below
+            .map(|batch| (batch.max_timestamp, batch.last))
+            .reduce(|best, next| if next.0 > best.0 { next } else { best })
     }
 
     fn push(&mut self, head: &BatchHead, base: i64, bytes: Bytes) {

@@ -52,7 +52,11 @@ impl Producers {
             return Err(ErrorCode::INVALID_RECORD);
         }
         let Some(producer) = self.by_id.get(&head.producer_id) else {
-            return if head.base_sequence == 0 { Ok(Novelty::New) } else { Err(ErrorCode::UNKNOWN_PRODUCER_ID) };
+            return if head.base_sequence == 0 {
+                Ok(Novelty::New)
+            } else {
+                Err(ErrorCode::UNKNOWN_PRODUCER_ID)
+            };
         };
         if head.producer_epoch < producer.epoch {
             return Err(ErrorCode::INVALID_PRODUCER_EPOCH);

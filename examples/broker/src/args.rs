@@ -1,0 +1,166 @@
+//! What the command line says.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::str::FromStr;
+use std::time::Duration;
+
+use ixion_broker::Config;
+use lexopt::prelude::{Long, Short, Value, ValueExt};
+
+/// What everybody must know first.
+pub(crate) const WARNING: &str =
+    "ixion-broker keeps everything in memory: a restart loses it. An example, not for production.";
+
+pub(crate) const HELP: &str = "\
+ixion-broker keeps everything in memory: a restart loses it. An example, not for production.
+
+usage: ixion-broker serve [options]
+
+options of serve:
+  --listen ADDRESS                where clients connect            [127.0.0.1:9092]
+  --control ADDRESS               where the control port listens   [none]
+  --replicas N                    nodes in all: one leader and N - 1 followers  [3]
+  --partitions N                  partitions of a topic whose creator does not say  [3]
+  --no-auto-create                asking for an unknown topic does not create it
+  --min-insync-replicas N         replicas that acks=all needs in sync  [1]
+  --replica-lag-time-max-ms MS    how long a follower may lag before it leaves the in-sync set  [30000]
+  --replica-fetch-wait-ms MS      how long a follower's fetch may wait  [500]
+  --retention-bytes N             bytes kept per partition  [268435456]
+  --retention-total-bytes N       bytes kept in all  [1073741824]
+  --max-request-bytes N           the largest request that is read  [104857600]
+  --max-message-bytes N           the largest record batch that is accepted  [1048588]
+
+  -h, --help                      print this
+  -V, --version                   print the version
+
+commands of the control port, one a line: pause [node], resume [node], stats
+";
+
+/// What is to be done.
+#[derive(Debug)]
+pub(crate) enum Command {
+    Help,
+    Version,
+    Serve(Box<Config>),
+}
+
+/// Reads the command line, the program's name first.
+pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, lexopt::Error> {
+    let mut parser = lexopt::Parser::from_iter(args);
+    match parser.next()? {
+        None => Err("a command is missing: serve".into()),
+        Some(Short('h') | Long("help")) => Ok(Command::Help),
+        Some(Short('V') | Long("version")) => Ok(Command::Version),
+        Some(Value(command)) if command == "serve" => serve(&mut parser),
+        Some(Value(command)) => Err(format!("unknown command {command:?}").into()),
+        Some(option) => Err(option.unexpected()),
+    }
+}
+
+fn serve(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Error> {
+    let mut config = Config::default();
+    while let Some(option) = parser.next()? {
+        match option {
+            Short('h') | Long("help") => return Ok(Command::Help),
+            Short('V') | Long("version") => return Ok(Command::Version),
+            Long("listen") => config.listen = value::<SocketAddr>(parser)?,
+            Long("control") => config.control = Some(value::<SocketAddr>(parser)?),
+            Long("replicas") => config.replicas = at_least_one(value(parser)?, "--replicas")?,
+            Long("partitions") => config.default_partitions = at_least_one(value(parser)?, "--partitions")?,
+            Long("no-auto-create") => config.auto_create_topics = false,
+            Long("min-insync-replicas") => {
+                config.min_insync_replicas = at_least_one(value(parser)?, "--min-insync-replicas")?;
+            }
+            Long("replica-lag-time-max-ms") => {
+                config.replica_lag_time_max =
+                    Duration::from_millis(at_least_one(value(parser)?, "--replica-lag-time-max-ms")?);
+            }
+            Long("replica-fetch-wait-ms") => {
+                config.replica_fetch_wait =
+                    Duration::from_millis(at_least_one(value(parser)?, "--replica-fetch-wait-ms")?);
+            }
+            Long("retention-bytes") => config.retention_bytes = value(parser)?,
+            Long("retention-total-bytes") => config.retention_total_bytes = value(parser)?,
+            Long("max-request-bytes") => config.max_request_bytes = value(parser)?,
+            Long("max-message-bytes") => config.max_message_bytes = value(parser)?,
+            other => return Err(other.unexpected()),
+        }
+    }
+    Ok(Command::Serve(Box::new(config)))
+}
+
+fn value<T>(parser: &mut lexopt::Parser) -> Result<T, lexopt::Error>
+where
+    T: FromStr,
+    T::Err: Into<Box<dyn std::error::Error + Send + Sync + 'static>>,
+{
+    parser.value()?.parse()
+}
+
+fn at_least_one<T: PartialOrd + From<u8>>(value: T, option: &str) -> Result<T, lexopt::Error> {
+    if value < T::from(1) { Err(format!("{option} must be at least 1").into()) } else { Ok(value) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse_line(line: &str) -> Result<Command, String> {
+        let words = std::iter::once("ixion-broker").chain(line.split_whitespace());
+        parse(words.map(OsString::from)).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn every_option_that_the_help_lists_is_read() {
+        let line = "serve --listen 127.0.0.1:1 --control 127.0.0.1:2 --replicas 5 --partitions 7 --no-auto-create \
+                    --min-insync-replicas 2 --replica-lag-time-max-ms 40 --replica-fetch-wait-ms 50 \
+                    --retention-bytes 60 --retention-total-bytes 70 --max-request-bytes 80 --max-message-bytes 90";
+        let Ok(Command::Serve(config)) = parse_line(line) else { panic!("it is a right line") };
+        assert_eq!(config.listen, SocketAddr::from(([127, 0, 0, 1], 1)));
+        assert_eq!(config.control, Some(SocketAddr::from(([127, 0, 0, 1], 2))));
+        assert_eq!((config.replicas, config.default_partitions, config.auto_create_topics), (5, 7, false));
+        assert_eq!(config.min_insync_replicas, 2);
+        assert_eq!(config.replica_lag_time_max, Duration::from_millis(40));
+        assert_eq!(config.replica_fetch_wait, Duration::from_millis(50));
+        assert_eq!((config.retention_bytes, config.retention_total_bytes), (60, 70));
+        assert_eq!((config.max_request_bytes, config.max_message_bytes), (80, 90));
+        let options: Vec<&str> = line.split_whitespace().filter(|word| word.starts_with("--")).collect();
+        let listed = HELP.split_whitespace().filter(|word| word.starts_with("--"));
+        for option in listed.filter(|option| !matches!(*option, "--help" | "--version")) {
+            assert!(options.contains(&option), "{option} is listed but not tried here");
+        }
+    }
+
+    #[test]
+    fn the_default_is_three_nodes_without_a_control_port() {
+        let Ok(Command::Serve(config)) = parse_line("serve") else { panic!("it is a right line") };
+        assert_eq!((config.replicas, config.control), (3, None));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (line, word) in [
+            ("", "serve"),
+            ("sreve", "sreve"),
+            ("serve --listen", "--listen"),
+            ("serve --listen nowhere", "nowhere"),
+            ("serve --replicas 0", "--replicas"),
+            ("serve --replicas x", "x"),
+            ("serve --bogus", "--bogus"),
+            ("serve extra", "extra"),
+            ("--bogus", "--bogus"),
+        ] {
+            let error = parse_line(line).expect_err(line);
+            assert!(error.contains(word), "{line:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn help_begins_with_the_warning() {
+        assert!(HELP.starts_with(WARNING));
+        assert!(matches!(parse_line("--help"), Ok(Command::Help)));
+        assert!(matches!(parse_line("serve -h"), Ok(Command::Help)));
+        assert!(matches!(parse_line("-V"), Ok(Command::Version)));
+    }
+}

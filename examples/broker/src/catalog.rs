@@ -1,0 +1,282 @@
+//! The topics: what a controller would know and tell the nodes.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use ixion::kafka::ErrorCode;
+use parking_lot::RwLock;
+use tokio::sync::watch;
+
+use crate::Config;
+use crate::partition::{Partition, PartitionId, Rules};
+
+/// The longest topic name that Kafka allows.
+const MAX_NAME: usize = 249;
+/// The most partitions of one topic and of all together: each costs memory on every node.
+const MAX_PARTITIONS: usize = 10_000;
+
+/// A topic.
+#[derive(Debug)]
+pub(crate) struct Topic {
+    pub(crate) name: Arc<str>,
+    pub(crate) partitions: Vec<Arc<Partition>>,
+}
+
+/// What somebody wants created. Numbers of -1 stand for the default.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct NewTopic<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) partitions: i32,
+    pub(crate) replication_factor: i16,
+    pub(crate) settings: Vec<(&'a str, Option<&'a str>)>,
+}
+
+/// All topics.
+#[derive(Debug)]
+pub(crate) struct Catalog {
+    config: Config,
+    topics: RwLock<BTreeMap<Arc<str>, Arc<Topic>>>,
+    /// How many partitions each follower has to fetch; written under the lock of `topics`.
+    assigned: HashMap<i32, AtomicUsize>,
+    next_id: AtomicU64,
+    total_bytes: Arc<AtomicU64>,
+    /// Grows with every change, so that followers hear of it.
+    version: watch::Sender<u64>,
+}
+
+impl Catalog {
+    pub(crate) fn new(config: Config) -> Self {
+        let followers = 2..=i32::from(config.replicas);
+        Catalog {
+            config,
+            topics: RwLock::default(),
+            assigned: followers.map(|node| (node, AtomicUsize::new(0))).collect(),
+            next_id: AtomicU64::new(1),
+            total_bytes: Arc::default(),
+            version: watch::Sender::new(0),
+        }
+    }
+
+    /// Creates a topic, or with `validate_only` says what would come of it.
+    ///
+    /// Whoever holds a fetch of a follower must be told afterwards: it does not cover the new partitions.
+    pub(crate) fn create(
+        &self,
+        new: &NewTopic<'_>,
+        validate_only: bool,
+        now: Duration,
+    ) -> Result<Arc<Topic>, ErrorCode> {
+        check_name(new.name)?;
+        let partitions = self.partition_count(new.partitions)?;
+        let replicas = self.replica_count(new.replication_factor)?;
+        let rules = self.rules(&new.settings)?;
+        let mut topics = self.topics.write();
+        if topics.contains_key(new.name) {
+            return Err(ErrorCode::TOPIC_ALREADY_EXISTS);
+        }
+        let existing: usize = topics.values().map(|topic| topic.partitions.len()).sum();
+        if existing + partitions > MAX_PARTITIONS {
+            return Err(ErrorCode::INVALID_PARTITIONS);
+        }
+        let name: Arc<str> = Arc::from(new.name);
+        let make = |index: usize| {
+            let followers = self.followers_of(index, replicas);
+            let id = PartitionId(self.next_id.fetch_add(1, Ordering::Relaxed));
+            Arc::new(Partition::new(id, name.clone(), index as i32, &followers, rules.clone(), now))
+        };
+        let topic = Arc::new(Topic { name: name.clone(), partitions: (0..partitions).map(make).collect() });
+        if !validate_only {
+            self.count_assigned(&topic, |count| {
+                count.fetch_add(1, Ordering::Release);
+            });
+            topics.insert(name, topic.clone());
+            drop(topics);
+            self.version.send_modify(|version| *version += 1);
+        }
+        Ok(topic)
+    }
+
+    /// Deletes a topic. Its partitions are for the caller to close.
+    pub(crate) fn delete(&self, name: &str) -> Result<Arc<Topic>, ErrorCode> {
+        let mut topics = self.topics.write();
+        let topic = topics.remove(name).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
+        self.count_assigned(&topic, |count| {
+            count.fetch_sub(1, Ordering::Release);
+        });
+        drop(topics);
+        self.version.send_modify(|version| *version += 1);
+        Ok(topic)
+    }
+
+    pub(crate) fn topic(&self, name: &str) -> Option<Arc<Topic>> {
+        self.topics.read().get(name).cloned()
+    }
+
+    pub(crate) fn partition(&self, topic: &str, index: i32) -> Option<Arc<Partition>> {
+        let topics = self.topics.read();
+        topics.get(topic)?.partitions.get(usize::try_from(index).ok()?).cloned()
+    }
+
+    /// All topics, by name.
+    pub(crate) fn topics(&self) -> Vec<Arc<Topic>> {
+        self.topics.read().values().cloned().collect()
+    }
+
+    /// How many partitions a follower has to fetch.
+    pub(crate) fn assigned(&self, node: i32) -> usize {
+        self.assigned.get(&node).map_or(0, |count| count.load(Ordering::Acquire))
+    }
+
+    /// Tells of every change.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.version.subscribe()
+    }
+
+    fn count_assigned(&self, topic: &Topic, change: impl Fn(&AtomicUsize)) {
+        for node in topic.partitions.iter().flat_map(|partition| partition.replicas()) {
+            if let Some(count) = self.assigned.get(&node) {
+                change(count);
+            }
+        }
+    }
+
+    /// The followers of a partition: the leader is node 1, the others take turns.
+    fn followers_of(&self, index: usize, replicas: usize) -> Vec<i32> {
+        let followers = usize::from(self.config.replicas) - 1;
+        (0..replicas - 1).map(|nth| 2 + ((index + nth) % followers) as i32).collect()
+    }
+
+    fn partition_count(&self, wanted: i32) -> Result<usize, ErrorCode> {
+        let count = if wanted == -1 { self.config.default_partitions } else { wanted };
+        match usize::try_from(count) {
+            Ok(count @ 1..=MAX_PARTITIONS) => Ok(count),
+            _ => Err(ErrorCode::INVALID_PARTITIONS),
+        }
+    }
+
+    fn replica_count(&self, wanted: i16) -> Result<usize, ErrorCode> {
+        let nodes = usize::from(self.config.replicas);
+        match usize::try_from(wanted) {
+            Err(_) if wanted == -1 => Ok(nodes),
+            Ok(count) if (1..=nodes).contains(&count) => Ok(count),
+            _ => Err(ErrorCode::INVALID_REPLICATION_FACTOR),
+        }
+    }
+
+    /// The settings that are honoured. Others are accepted and ignored.
+    fn rules(&self, settings: &[(&str, Option<&str>)]) -> Result<Rules, ErrorCode> {
+        let mut rules = Rules {
+            min_insync_replicas: usize::from(self.config.min_insync_replicas),
+            retention_bytes: self.config.retention_bytes,
+            total_bytes: self.total_bytes.clone(),
+            retention_total_bytes: self.config.retention_total_bytes,
+        };
+        for (name, value) in settings {
+            let number =
+                || value.and_then(|value| value.parse::<i64>().ok()).ok_or(ErrorCode::INVALID_CONFIG);
+            match *name {
+                "min.insync.replicas" => match number()? {
+                    count @ 1.. => rules.min_insync_replicas = count as usize,
+                    _ => return Err(ErrorCode::INVALID_CONFIG),
+                },
+                // -1: no limit but that of all logs together
+                "retention.bytes" => rules.retention_bytes = u64::try_from(number()?).unwrap_or(u64::MAX),
+                _ => {}
+            }
+        }
+        Ok(rules)
+    }
+}
+
+fn check_name(name: &str) -> Result<(), ErrorCode> {
+    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let is_legal =
+        !name.is_empty() && name.len() <= MAX_NAME && name != "." && name != ".." && name.chars().all(legal);
+    if is_legal { Ok(()) } else { Err(ErrorCode::INVALID_TOPIC_EXCEPTION) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn catalog() -> Catalog {
+        Catalog::new(Config { min_insync_replicas: 2, ..Config::default() })
+    }
+
+    fn new(name: &str) -> NewTopic<'_> {
+        NewTopic { name, partitions: 1, replication_factor: 3, settings: Vec::new() }
+    }
+
+    fn create(catalog: &Catalog, new: &NewTopic<'_>) -> Result<usize, ErrorCode> {
+        catalog.create(new, false, Duration::ZERO).map(|topic| topic.partitions.len())
+    }
+
+    #[test]
+    fn numbers_of_minus_one_are_the_defaults() {
+        let catalog = catalog();
+        let topic = NewTopic { partitions: -1, replication_factor: -1, ..new("t") };
+        assert_eq!(create(&catalog, &topic), Ok(3));
+        assert_eq!(catalog.partition("t", 2).expect("there").replicas(), [1, 2, 3]);
+        assert!(catalog.partition("t", 3).is_none());
+        assert!(catalog.partition("t", -1).is_none());
+    }
+
+    #[test]
+    fn illegal_wishes_have_their_own_errors() {
+        let catalog = catalog();
+        for name in ["", ".", "..", "a/b", "ä", "a b", "a\"b", &"x".repeat(250)] {
+            assert_eq!(create(&catalog, &new(name)), Err(ErrorCode::INVALID_TOPIC_EXCEPTION), "{name:?}");
+        }
+        for partitions in [0, -2, i32::MAX, i32::MIN] {
+            let topic = NewTopic { partitions, ..new("t") };
+            assert_eq!(create(&catalog, &topic), Err(ErrorCode::INVALID_PARTITIONS), "{partitions}");
+        }
+        for replication_factor in [0, 4, -2, i16::MAX] {
+            let topic = NewTopic { replication_factor, ..new("t") };
+            assert_eq!(
+                create(&catalog, &topic),
+                Err(ErrorCode::INVALID_REPLICATION_FACTOR),
+                "{replication_factor}"
+            );
+        }
+        for value in [None, Some("0"), Some("x")] {
+            let topic = NewTopic { settings: vec![("min.insync.replicas", value)], ..new("t") };
+            assert_eq!(create(&catalog, &topic), Err(ErrorCode::INVALID_CONFIG), "{value:?}");
+        }
+        assert_eq!(create(&catalog, &new("t")), Ok(1));
+        assert_eq!(create(&catalog, &new("t")), Err(ErrorCode::TOPIC_ALREADY_EXISTS));
+    }
+
+    #[test]
+    fn validating_creates_nothing() {
+        let catalog = catalog();
+        assert!(catalog.create(&new("t"), true, Duration::ZERO).is_ok());
+        assert!(catalog.topic("t").is_none());
+        assert_eq!(catalog.assigned(2), 0);
+    }
+
+    #[test]
+    fn followers_take_turns_and_their_partitions_are_counted() {
+        let catalog = catalog();
+        let topic = NewTopic { partitions: 3, replication_factor: 2, ..new("t") };
+        assert_eq!(create(&catalog, &topic), Ok(3));
+        assert_eq!((catalog.assigned(1), catalog.assigned(2), catalog.assigned(3)), (0, 2, 1));
+        let changes = catalog.changes();
+        catalog.delete("t").expect("there");
+        assert!(changes.has_changed().expect("the catalog lives"));
+        assert_eq!((catalog.assigned(2), catalog.assigned(3)), (0, 0));
+        assert_eq!(catalog.delete("t").err(), Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION));
+    }
+
+    #[test]
+    fn a_topic_created_again_has_new_partitions() {
+        let catalog = catalog();
+        create(&catalog, &new("t")).expect("new");
+        let first = catalog.partition("t", 0).expect("there").id();
+        catalog.delete("t").expect("there");
+        create(&catalog, &new("t")).expect("new again");
+        assert_ne!(catalog.partition("t", 0).expect("there").id(), first);
+    }
+}

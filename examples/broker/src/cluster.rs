@@ -1,0 +1,225 @@
+//! What all nodes of the process share: the topics, the purgatories, the clock, the counters.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use ixion::{Clock, DelayedOperation, Expirer, Outcome, Purgatory, SystemClock};
+use tokio::sync::watch;
+
+use crate::catalog::{Catalog, Topic};
+use crate::partition::{Moved, Partition, PartitionId};
+use crate::waits::{FetchKey, FetchWait, ProduceWait};
+use crate::{Config, PartitionStats, PurgatoryStats, Stats};
+
+/// The shared state.
+pub(crate) struct Cluster {
+    pub(crate) config: Config,
+    pub(crate) catalog: Arc<Catalog>,
+    /// Where each node listens; node n at n - 1.
+    pub(crate) nodes: Vec<SocketAddr>,
+    /// Produce requests that wait, by partition.
+    pub(crate) produce: Purgatory<PartitionId, ProduceWait>,
+    /// Fetch requests that wait.
+    pub(crate) fetch: Purgatory<FetchKey, FetchWait>,
+    pub(crate) counters: Counters,
+    /// Timers that are no requests: the check for followers that lag.
+    chores: Purgatory<(), LagCheck>,
+    /// Whether a follower is paused; follower n at n - 2. See [`Cluster::gate`].
+    gates: Vec<watch::Sender<bool>>,
+    next_producer_id: AtomicI64,
+    clock: Arc<SystemClock>,
+    _expirer: Expirer,
+}
+
+/// What is counted outside the purgatories.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) connections: AtomicU64,
+    pub(crate) requests: AtomicU64,
+}
+
+impl Cluster {
+    /// Builds the shared state and starts the expirer.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the expirer's thread cannot be started.
+    pub(crate) fn start(config: Config, nodes: Vec<SocketAddr>) -> io::Result<Arc<Cluster>> {
+        let clock = Arc::new(SystemClock::new());
+        let expirer = Expirer::spawn("expirer")?;
+        let produce = Purgatory::builder("Produce").clock(clock.clone()).build();
+        let fetch = Purgatory::builder("Fetch").clock(clock.clone()).build();
+        let chores = Purgatory::builder("Chores").clock(clock.clone()).build();
+        expirer.drive(&produce);
+        expirer.drive(&fetch);
+        expirer.drive(&chores);
+        let cluster = Arc::new(Cluster {
+            catalog: Arc::new(Catalog::new(config.clone())),
+            gates: (2..=config.replicas).map(|_| watch::Sender::new(false)).collect(),
+            config,
+            nodes,
+            produce,
+            fetch,
+            chores,
+            counters: Counters::default(),
+            next_producer_id: AtomicI64::new(0),
+            clock,
+            _expirer: expirer,
+        });
+        LagCheck::arm(&cluster);
+        Ok(cluster)
+    }
+
+    /// The time that all of the broker goes by.
+    pub(crate) fn now(&self) -> Duration {
+        self.clock.elapsed()
+    }
+
+    /// Signals what a change has moved. Call it with no lock held: the looks take the partitions' locks.
+    pub(crate) fn signal(&self, partition: PartitionId, moved: Moved) {
+        if moved.log_end {
+            self.fetch.check_and_complete(&FetchKey::LogEnd(partition));
+        }
+        if moved.high_watermark {
+            self.produce.check_and_complete(&partition);
+            self.fetch.check_and_complete(&FetchKey::HighWatermark(partition));
+        }
+    }
+
+    /// Tells the followers' waiting fetches that there are partitions which they do not cover.
+    pub(crate) fn signal_assignments(&self) {
+        for node in 2..=i32::from(self.config.replicas) {
+            self.fetch.check_and_complete(&FetchKey::Assignment(node));
+        }
+    }
+
+    /// Closes a deleted topic's partitions and answers everybody who waits on them.
+    pub(crate) fn close(&self, topic: &Topic) {
+        for partition in &topic.partitions {
+            let moved = partition.close();
+            self.signal(partition.id(), moved);
+        }
+    }
+
+    /// The gate of a follower: true while it is paused.
+    ///
+    /// Who counts an acknowledgement holds the borrow of it meanwhile, so that pausing waits for what is under way
+    /// and nothing counts afterwards.
+    pub(crate) fn gate(&self, node: i32) -> Option<&watch::Sender<bool>> {
+        self.gates.get(usize::try_from(node).ok()?.checked_sub(2)?)
+    }
+
+    /// Pauses a follower or lets it go on; `None` is all of them. Says whether there is such a follower.
+    pub(crate) fn set_paused(&self, node: Option<u16>, paused: bool) -> bool {
+        let gates = match node {
+            None => &self.gates[..],
+            Some(node) => match self.gate(i32::from(node)) {
+                Some(gate) => std::slice::from_ref(gate),
+                None => return false,
+            },
+        };
+        for gate in gates {
+            gate.send_replace(paused);
+        }
+        true
+    }
+
+    /// A producer id that was not given out before.
+    pub(crate) fn new_producer_id(&self) -> i64 {
+        self.next_producer_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Answers everything that waits; nothing waits from here on.
+    pub(crate) fn shut_down(&self) {
+        self.chores.shutdown();
+        self.produce.shutdown();
+        self.fetch.shutdown();
+    }
+
+    /// Takes a snapshot of the counters.
+    pub(crate) fn stats(&self) -> Stats {
+        let (produce, fetch) = (self.produce.stats(), self.fetch.stats());
+        let topics = self.catalog.topics();
+        let partitions: Vec<PartitionStats> = topics
+            .iter()
+            .flat_map(|topic| topic.partitions.iter().map(|partition| stats_of(partition)))
+            .collect();
+        let paused =
+            (2..).zip(&self.gates).filter(|(_, gate)| *gate.borrow()).map(|(node, _)| node).collect();
+        let smallest = partitions.iter().map(|partition| partition.isr.len()).min();
+        Stats {
+            parked: (produce.pending + fetch.pending) as u64,
+            timers: (produce.pending + fetch.pending + self.chores.len()) as u64,
+            produce: books_of(&produce),
+            fetch: books_of(&fetch),
+            connections: self.counters.connections.load(Ordering::Relaxed),
+            requests: self.counters.requests.load(Ordering::Relaxed),
+            isr: smallest.unwrap_or(usize::from(self.config.replicas)) as u64,
+            paused,
+            partitions,
+        }
+    }
+}
+
+fn stats_of(partition: &Partition) -> PartitionStats {
+    let ends = partition.ends();
+    PartitionStats {
+        topic: partition.topic().to_string(),
+        partition: partition.index(),
+        log_end: ends.log_end,
+        high_watermark: ends.high_watermark,
+        log_start: ends.log_start,
+        isr: partition.isr(),
+    }
+}
+
+fn books_of(stats: &ixion::Stats) -> PurgatoryStats {
+    PurgatoryStats {
+        registered: stats.registered,
+        satisfied: stats.satisfied,
+        expired: stats.expired,
+        forced: stats.forced,
+        cancelled: stats.cancelled,
+        shut_down: stats.shut_down,
+        panicked: stats.panicked,
+        pending: stats.pending as u64,
+        watched: stats.watched as u64,
+    }
+}
+
+/// A timer that takes followers which lag out of the in-sync sets and arms itself again.
+///
+/// It looks at half the allowed lag, so that none stays in for longer than one and a half times that.
+struct LagCheck(Weak<Cluster>);
+
+impl LagCheck {
+    fn arm(cluster: &Arc<Cluster>) {
+        let every = (cluster.config.replica_lag_time_max / 2).max(Duration::from_millis(1));
+        // Refused only by a shutdown, and then there is nothing to check any more.
+        let _ = cluster.chores.try_complete_else_watch(LagCheck(Arc::downgrade(cluster)), every, []);
+    }
+}
+
+impl DelayedOperation for LagCheck {
+    fn try_complete(&mut self) -> bool {
+        false
+    }
+
+    fn on_complete(self, outcome: Outcome) {
+        let Some(cluster) = self.0.upgrade() else { return };
+        if outcome != Outcome::Expired {
+            return;
+        }
+        let now = cluster.now();
+        for topic in cluster.catalog.topics() {
+            for partition in &topic.partitions {
+                let moved = partition.drop_laggards(cluster.config.replica_lag_time_max, now);
+                cluster.signal(partition.id(), moved);
+            }
+        }
+        LagCheck::arm(&cluster);
+    }
+}

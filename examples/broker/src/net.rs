@@ -1,0 +1,139 @@
+//! Sockets: listening, one task for each connection, one request at a time.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::cluster::Cluster;
+use crate::handlers::{Session, answer};
+
+/// Connections that may wait to be accepted: ten thousand clients may come at once.
+const BACKLOG: u32 = 4096;
+/// How much room is made for a frame before its bytes are there. What a frame announces is not believed.
+const FIRST_ROOM: usize = 64 << 10;
+/// How long to wait when no connection can be accepted, for want of file descriptors for example.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Listens on an address.
+///
+/// # Errors
+///
+/// Fails if the address cannot be bound.
+pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+/// Accepts connections and serves each in a task of its own, until `closing` is set and all have ended.
+pub(crate) async fn accept<F, T>(listener: TcpListener, mut closing: watch::Receiver<bool>, serve: F)
+where
+    F: Fn(TcpStream) -> T,
+    T: Future<Output = ()> + Send + 'static,
+{
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    connections.spawn(serve(stream));
+                }
+                Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+            },
+            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            _ = becomes(&mut closing, true) => break,
+        }
+    }
+    drop(listener);
+    while connections.join_next().await.is_some() {}
+}
+
+/// Serves one client: reads a request, answers it, and only then reads the next.
+pub(crate) async fn serve(
+    mut stream: TcpStream,
+    cluster: Arc<Cluster>,
+    node: i32,
+    mut closing: watch::Receiver<bool>,
+) {
+    let _open = Open::new(&cluster);
+    let session = Session { cluster: cluster.clone(), node };
+    if stream.set_nodelay(true).is_err() {
+        return;
+    }
+    loop {
+        let frame = tokio::select! {
+            biased;
+            frame = read_frame(&mut stream, cluster.config.max_request_bytes) => frame,
+            _ = becomes(&mut closing, true) => return,
+        };
+        // Whatever cannot be read or answered closes the connection, as it does in Kafka.
+        let Ok(Some(frame)) = frame else { return };
+        cluster.counters.requests.fetch_add(1, Ordering::Relaxed);
+        match answer(&session, &stream, frame).await {
+            Ok(None) => {}
+            Ok(Some(reply)) => {
+                if stream.write_all(&reply).await.is_err() {
+                    return;
+                }
+            }
+            Err(_) => return,
+        }
+    }
+}
+
+/// Waits until a flag has a value, or can never have it because its owner has gone.
+pub(crate) async fn becomes(flag: &mut watch::Receiver<bool>, value: bool) {
+    // The borrow must not live on in the caller's task.
+    drop(flag.wait_for(|current| *current == value).await);
+}
+
+/// Reads a frame without its length; `None` at the end of the stream.
+///
+/// # Errors
+///
+/// A length that is negative or above `max_bytes`, an end in the middle of a frame, or whatever the socket reports.
+pub(crate) async fn read_frame(stream: &mut TcpStream, max_bytes: usize) -> io::Result<Option<Bytes>> {
+    let mut length = [0; 4];
+    if stream.read(&mut length[..1]).await? == 0 {
+        return Ok(None);
+    }
+    stream.read_exact(&mut length[1..]).await?;
+    let length = usize::try_from(i32::from_be_bytes(length)).ok().filter(|&length| length <= max_bytes);
+    let Some(length) = length else { return Err(io::ErrorKind::InvalidData.into()) };
+    let mut frame = BytesMut::with_capacity(length.min(FIRST_ROOM));
+    let mut rest = stream.take(length as u64);
+    while frame.len() < length {
+        if frame.capacity() == frame.len() {
+            frame.reserve((length - frame.len()).min(frame.len().max(1)));
+        }
+        if rest.read_buf(&mut frame).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    Ok(Some(frame.freeze()))
+}
+
+/// Counts a connection while it is open.
+struct Open<'a>(&'a Cluster);
+
+impl<'a> Open<'a> {
+    fn new(cluster: &'a Cluster) -> Self {
+        cluster.counters.connections.fetch_add(1, Ordering::Relaxed);
+        Open(cluster)
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.0.counters.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,258 @@
+//! Replication rules, with followers whose fetches are made by hand.
+
+use super::*;
+use crate::batch::{made_up, made_up_by};
+
+const LAG: Duration = Duration::from_secs(10);
+const READ: Access = Access { leader_only: false, current_leader_epoch: None };
+const NOTHING: Moved = Moved { log_end: false, high_watermark: false };
+const WATERMARK: Moved = Moved { log_end: false, high_watermark: true };
+
+fn at(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn rules(min_insync_replicas: usize) -> Rules {
+    Rules {
+        min_insync_replicas,
+        retention_bytes: u64::MAX,
+        total_bytes: Arc::default(),
+        retention_total_bytes: u64::MAX,
+    }
+}
+
+fn partition(followers: &[i32], rules: Rules) -> Partition {
+    Partition::new(PartitionId(1), Arc::from("topic"), 0, followers, rules, at(0))
+}
+
+fn append_batch(partition: &Partition, bytes: &[u8], all_acks: bool) -> Result<Appended, ErrorCode> {
+    let head = BatchHead::check_produced(bytes, 1 << 20).expect("made up right");
+    partition.append(&head, bytes, all_acks)
+}
+
+/// Appends one record in 100 bytes.
+fn append(partition: &Partition) -> Moved {
+    append_batch(partition, &made_up(1, 39), false).expect("appended").moved
+}
+
+fn consume(partition: &Partition, offset: i64) -> Result<usize, ErrorCode> {
+    let wanted =
+        Wanted { offset, isolation: Isolation::HighWatermark, access: READ, last_fetched_epoch: None };
+    partition.read(&wanted, 1 << 20, true).map(|(_, _, records)| records.len())
+}
+
+#[test]
+fn a_lone_leader_is_its_own_high_watermark() {
+    let partition = partition(&[], rules(3));
+    assert_eq!(append(&partition), Moved { log_end: true, high_watermark: true });
+    assert_eq!(partition.ends(), Ends { log_start: 0, high_watermark: 1, log_end: 1 });
+    assert_eq!(consume(&partition, 0), Ok(100));
+}
+
+#[test]
+fn the_high_watermark_is_what_all_in_sync_have() {
+    let partition = partition(&[2, 3], rules(2));
+    assert_eq!(append(&partition), Moved { log_end: true, high_watermark: false });
+    assert_eq!(partition.acknowledge(2, 0, at(1)), Ok(NOTHING));
+    assert_eq!(partition.acknowledge(3, 0, at(1)), Ok(NOTHING));
+    assert_eq!(partition.acknowledge(2, 1, at(1)), Ok(NOTHING));
+    assert_eq!(consume(&partition, 0), Ok(0), "not replicated: not to be seen");
+    assert_eq!(partition.acknowledge(3, 1, at(1)), Ok(WATERMARK));
+    assert_eq!(consume(&partition, 0), Ok(100));
+}
+
+#[test]
+fn the_high_watermark_never_steps_back() {
+    let partition = partition(&[2], rules(1));
+    let _ = append(&partition);
+    let _ = partition.acknowledge(2, 0, at(1));
+    assert_eq!(partition.acknowledge(2, 1, at(1)), Ok(WATERMARK));
+    assert_eq!(partition.acknowledge(2, 0, at(1)), Ok(NOTHING));
+    assert_eq!(partition.ends().high_watermark, 1);
+}
+
+#[test]
+fn a_first_fetch_from_the_middle_acknowledges_nothing() {
+    let partition = partition(&[2], rules(1));
+    let _ = append(&partition);
+    assert_eq!(partition.acknowledge(2, 1, at(1)), Ok(NOTHING), "that log is an earlier topic's");
+    assert_eq!(partition.ends().high_watermark, 0);
+    assert_eq!(partition.acknowledge(2, 9, at(1)), Ok(NOTHING), "past the end");
+    assert_eq!(partition.acknowledge(4, 0, at(1)), Err(ErrorCode::NOT_LEADER_OR_FOLLOWER), "no replica");
+}
+
+#[test]
+fn a_laggard_leaves_the_in_sync_set_and_the_watermark_goes_on() {
+    let partition = partition(&[2, 3], rules(2));
+    let _ = append(&partition);
+    for node in [2, 3] {
+        let _ = partition.acknowledge(node, 0, at(1));
+    }
+    let _ = partition.acknowledge(2, 1, at(9));
+    assert_eq!(partition.drop_laggards(LAG, at(10)), NOTHING, "not yet");
+    assert_eq!(partition.drop_laggards(LAG, at(12)), WATERMARK);
+    assert_eq!(partition.isr(), [1, 2]);
+    assert_eq!(partition.replicas(), [1, 2, 3]);
+}
+
+#[test]
+fn a_follower_that_has_everything_never_lags() {
+    let partition = partition(&[2], rules(1));
+    let _ = append(&partition);
+    let _ = partition.acknowledge(2, 0, at(1));
+    let _ = partition.acknowledge(2, 1, at(1));
+    assert_eq!(partition.drop_laggards(LAG, at(1000)), NOTHING);
+    assert_eq!(partition.isr(), [1, 2]);
+}
+
+#[test]
+fn a_follower_that_keeps_pace_but_is_never_quite_there_stays_in_sync() {
+    let partition = partition(&[2], rules(1));
+    let _ = append(&partition);
+    for second in 0..60 {
+        // Each time it has what there was when it last fetched, but one record has come since.
+        let _ = partition.acknowledge(2, second, at(second as u64));
+        let _ = append(&partition);
+        let _ = partition.drop_laggards(LAG, at(second as u64));
+        assert_eq!(partition.isr(), [1, 2], "second {second}");
+    }
+}
+
+#[test]
+fn a_follower_comes_back_into_the_set_when_it_has_the_watermark() {
+    let partition = partition(&[2], rules(1));
+    let _ = append(&partition);
+    assert_eq!(partition.drop_laggards(LAG, at(11)), WATERMARK);
+    assert_eq!(partition.isr(), [1]);
+    let _ = partition.acknowledge(2, 0, at(12));
+    assert_eq!(partition.isr(), [1], "below the watermark");
+    let _ = partition.acknowledge(2, 1, at(12));
+    assert_eq!(partition.isr(), [1, 2]);
+}
+
+#[test]
+fn the_watermark_stands_still_while_too_few_are_in_sync() {
+    let partition = partition(&[2], rules(2));
+    append_batch(&partition, &made_up(1, 39), true).expect("both are in sync");
+    assert_eq!(partition.drop_laggards(LAG, at(11)), NOTHING, "one in sync, two needed");
+    assert_eq!(partition.ends().high_watermark, 0);
+    assert_eq!(append_batch(&partition, &made_up(1, 39), true), Err(ErrorCode::NOT_ENOUGH_REPLICAS));
+    append_batch(&partition, &made_up(1, 39), false).expect("other acks are served");
+    assert_eq!(partition.ends().high_watermark, 0);
+    let _ = partition.acknowledge(2, 0, at(12));
+    assert_eq!(partition.acknowledge(2, 2, at(12)), Ok(WATERMARK), "and goes on when it is back");
+    assert_eq!(partition.ends().high_watermark, 2);
+}
+
+#[test]
+fn a_minimum_above_the_number_of_replicas_counts_as_all() {
+    let partition = partition(&[], rules(2));
+    append_batch(&partition, &made_up(1, 39), true).expect("one of one is in sync");
+    assert_eq!(partition.standing(), Standing::Leader { high_watermark: 1, in_sync: 1, min_in_sync: 1 });
+}
+
+#[test]
+fn a_batch_sent_again_has_its_first_offsets_and_moves_nothing() {
+    let partition = partition(&[], rules(1));
+    let batch = made_up_by(7, 0, 0, 2, 39);
+    let first = append_batch(&partition, &batch, true).expect("new");
+    let again = append_batch(&partition, &batch, true).expect("known");
+    assert_eq!((again.base_offset, again.last_offset), (first.base_offset, first.last_offset));
+    assert_eq!(again.moved, NOTHING);
+    assert_eq!(partition.ends().log_end, 2);
+}
+
+#[test]
+fn offsets_outside_the_log_are_errors_but_those_above_the_watermark_are_not() {
+    let partition = partition(&[2], rules(1));
+    let _ = append(&partition);
+    assert_eq!(consume(&partition, 1), Ok(0), "between watermark and end");
+    assert_eq!(consume(&partition, 2), Err(ErrorCode::OFFSET_OUT_OF_RANGE));
+    assert_eq!(consume(&partition, -1), Err(ErrorCode::OFFSET_OUT_OF_RANGE));
+}
+
+#[test]
+fn an_epoch_other_than_the_current_one_is_refused() {
+    let partition = partition(&[], rules(1));
+    let epoch = |epoch| Access { leader_only: false, current_leader_epoch: Some(epoch) };
+    assert!(partition.offsets(epoch(0)).is_ok());
+    assert_eq!(partition.offsets(epoch(1)), Err(ErrorCode::UNKNOWN_LEADER_EPOCH));
+    assert_eq!(partition.offsets(epoch(-2)), Err(ErrorCode::FENCED_LEADER_EPOCH));
+}
+
+#[test]
+fn a_client_of_a_newer_epoch_must_truncate() {
+    let partition = partition(&[], rules(1));
+    let _ = append(&partition);
+    let wanted = |epoch, offset| Wanted {
+        offset,
+        isolation: Isolation::HighWatermark,
+        access: READ,
+        last_fetched_epoch: Some(epoch),
+    };
+    assert_eq!(partition.start(&wanted(0, 1)).map(|start| start.diverging), Ok(None));
+    let end = Some(EpochEnd { epoch: 0, end_offset: 1 });
+    assert_eq!(partition.start(&wanted(3, 1)).map(|start| start.diverging), Ok(end));
+    assert_eq!(partition.start(&wanted(0, 5)).map(|start| start.diverging), Ok(end), "past the epoch's end");
+}
+
+#[test]
+fn old_batches_are_dropped_below_the_watermark_only() {
+    let partition = partition(&[2], Rules { retention_bytes: 250, ..rules(1) });
+    for _ in 0..4 {
+        let _ = append(&partition);
+    }
+    assert_eq!(partition.ends().log_start, 0, "nothing is replicated");
+    let _ = partition.acknowledge(2, 0, at(1));
+    let _ = partition.acknowledge(2, 3, at(1));
+    let _ = append(&partition);
+    assert_eq!(partition.ends(), Ends { log_start: 3, high_watermark: 3, log_end: 5 });
+    assert_eq!(consume(&partition, 2), Err(ErrorCode::OFFSET_OUT_OF_RANGE));
+}
+
+#[test]
+fn the_bytes_of_all_logs_have_a_limit() {
+    let total = Arc::new(AtomicU64::new(0));
+    let rules = || Rules { total_bytes: total.clone(), retention_total_bytes: 250, ..rules(1) };
+    let (mine, other) = (partition(&[], rules()), partition(&[2], rules()));
+    let _ = append(&mine);
+    let _ = append(&other);
+    let _ = append(&mine);
+    assert_eq!(mine.ends().log_start, 1, "it made room for itself");
+    assert_eq!(total.load(Ordering::Relaxed), 200);
+    assert_eq!(
+        append_batch(&other, &made_up(1, 39), false),
+        Err(ErrorCode::KAFKA_STORAGE_ERROR),
+        "nothing of its own is replicated, so nothing can go"
+    );
+    let _ = mine.close();
+    assert_eq!(total.load(Ordering::Relaxed), 100);
+    append_batch(&other, &made_up(1, 39), false).expect("there is room again");
+}
+
+#[test]
+fn a_closed_partition_is_unknown() {
+    let partition = partition(&[2], rules(1));
+    let _ = append(&partition);
+    assert_eq!(partition.close(), Moved { log_end: true, high_watermark: true });
+    let unknown = ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
+    assert_eq!(consume(&partition, 0), Err(unknown));
+    assert_eq!(partition.standing(), Standing::Absent(unknown));
+    assert_eq!(append_batch(&partition, &made_up(1, 39), false), Err(unknown));
+    assert_eq!(partition.acknowledge(2, 0, at(1)), Err(unknown));
+    assert_eq!(partition.drop_laggards(LAG, at(99)), NOTHING);
+}
+
+#[test]
+fn offsets_are_found_by_time() {
+    let partition = partition(&[2], rules(1));
+    let _ = append(&partition);
+    let find = |isolation, timestamp| partition.offset_at(READ, isolation, timestamp);
+    assert_eq!(find(Isolation::HighWatermark, -1), Ok((-1, 0)));
+    assert_eq!(find(Isolation::LogEnd, -1), Ok((-1, 1)));
+    assert_eq!(find(Isolation::LogEnd, -2), Ok((-1, 0)));
+    assert_eq!(find(Isolation::LogEnd, -3), Ok((1000, 0)));
+    assert_eq!(find(Isolation::LogEnd, 1000), Ok((1000, 0)));
+    assert_eq!(find(Isolation::LogEnd, 1001), Ok((-1, -1)));
+    assert_eq!(find(Isolation::HighWatermark, 1000), Ok((-1, -1)), "not replicated");
+}

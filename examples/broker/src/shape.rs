@@ -1,0 +1,271 @@
+//! The shape of every request that is served, to walk over a frame before it is decoded.
+//!
+//! The decoder takes a frame's word for the length of an array and makes room for so many elements at once: nine
+//! bytes of junk can ask for more memory than the machine has, and end the process. The walk makes sure that
+//! everything a frame announces is really in it, and that the number of elements is bounded.
+
+use kafka_protocol::messages::ApiKey;
+
+/// The most array elements in one request: far more than any client sends, and a bounded amount of memory.
+const MAX_ELEMENTS: usize = 1_000_000;
+
+/// A field and the versions that have it.
+#[derive(Debug)]
+pub(crate) struct Part {
+    from: i16,
+    to: i16,
+    field: Field,
+}
+
+#[derive(Debug)]
+enum Field {
+    /// So many bytes.
+    Fixed(usize),
+    Text,
+    Bytes,
+    /// An array of structures.
+    Structs(&'static [Part]),
+    /// An array of plain fields.
+    Array(&'static Field),
+}
+
+const MAX_VERSION: i16 = i16::MAX;
+
+const fn always(field: Field) -> Part {
+    Part { from: 0, to: MAX_VERSION, field }
+}
+
+const fn since(from: i16, field: Field) -> Part {
+    Part { from, to: MAX_VERSION, field }
+}
+
+const fn until(to: i16, field: Field) -> Part {
+    Part { from: 0, to, field }
+}
+
+const I8: Field = Field::Fixed(1);
+const I16: Field = Field::Fixed(2);
+const I32: Field = Field::Fixed(4);
+const I64: Field = Field::Fixed(8);
+const UUID: Field = Field::Fixed(16);
+
+/// The fields of a request and the version from which on lengths are compact and tagged fields follow.
+#[derive(Debug)]
+pub(crate) struct Shape {
+    flexible_from: i16,
+    parts: &'static [Part],
+}
+
+/// The shape of a request that is served.
+pub(crate) fn shape_of(key: ApiKey) -> Option<&'static Shape> {
+    let shape = match key {
+        ApiKey::Produce => &PRODUCE,
+        ApiKey::Fetch => &FETCH,
+        ApiKey::ListOffsets => &LIST_OFFSETS,
+        ApiKey::Metadata => &METADATA,
+        ApiKey::FindCoordinator => &FIND_COORDINATOR,
+        ApiKey::ApiVersions => &API_VERSIONS,
+        ApiKey::CreateTopics => &CREATE_TOPICS,
+        ApiKey::DeleteTopics => &DELETE_TOPICS,
+        ApiKey::InitProducerId => &INIT_PRODUCER_ID,
+        _ => return None,
+    };
+    Some(shape)
+}
+
+impl Shape {
+    /// Walks over a request's body. `None` if it is not of this shape.
+    pub(crate) fn walk(&self, body: &[u8], version: i16) -> Option<()> {
+        let flexible = version >= self.flexible_from;
+        Walk { bytes: body, version, flexible, elements: 0 }.structure(self.parts)
+    }
+}
+
+struct Walk<'a> {
+    bytes: &'a [u8],
+    version: i16,
+    flexible: bool,
+    elements: usize,
+}
+
+impl Walk<'_> {
+    fn structure(&mut self, parts: &[Part]) -> Option<()> {
+        for part in parts {
+            if (part.from..=part.to).contains(&self.version) {
+                self.field(&part.field)?;
+            }
+        }
+        if self.flexible { self.tagged_fields() } else { Some(()) }
+    }
+
+    fn field(&mut self, field: &Field) -> Option<()> {
+        match field {
+            Field::Fixed(size) => self.skip(*size),
+            Field::Text => {
+                let size = if self.flexible { self.compact_length()? } else { self.text_length()? };
+                self.skip(size)
+            }
+            Field::Bytes => {
+                let size = self.length()?;
+                self.skip(size)
+            }
+            Field::Structs(parts) => self.array(|walk| walk.structure(parts)),
+            Field::Array(element) => self.array(|walk| walk.field(element)),
+        }
+    }
+
+    fn array(&mut self, mut element: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
+        let count = self.length()?;
+        self.elements = self.elements.checked_add(count)?;
+        // No element is smaller than a byte.
+        if self.elements > MAX_ELEMENTS || count > self.bytes.len() {
+            return None;
+        }
+        for _ in 0..count {
+            element(self)?;
+        }
+        Some(())
+    }
+
+    fn tagged_fields(&mut self) -> Option<()> {
+        for _ in 0..self.varint()? {
+            self.varint()?;
+            let size = self.varint()?;
+            self.skip(size)?;
+        }
+        Some(())
+    }
+
+    /// The length of bytes or of an array; null counts as empty.
+    fn length(&mut self) -> Option<usize> {
+        if self.flexible {
+            return self.compact_length();
+        }
+        let (length, rest) = self.bytes.split_first_chunk()?;
+        self.bytes = rest;
+        or_null(i32::from_be_bytes(*length))
+    }
+
+    fn text_length(&mut self) -> Option<usize> {
+        let (length, rest) = self.bytes.split_first_chunk()?;
+        self.bytes = rest;
+        or_null(i32::from(i16::from_be_bytes(*length)))
+    }
+
+    fn compact_length(&mut self) -> Option<usize> {
+        Some(self.varint()?.saturating_sub(1))
+    }
+
+    fn varint(&mut self) -> Option<usize> {
+        let mut value = 0usize;
+        for shift in [0, 7, 14, 21, 28] {
+            let (byte, rest) = self.bytes.split_first()?;
+            self.bytes = rest;
+            value |= usize::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    fn skip(&mut self, size: usize) -> Option<()> {
+        self.bytes = self.bytes.get(size..)?;
+        Some(())
+    }
+}
+
+fn or_null(length: i32) -> Option<usize> {
+    if length == -1 { Some(0) } else { usize::try_from(length).ok() }
+}
+
+static PRODUCE: Shape = Shape {
+    flexible_from: 9,
+    parts: &[
+        since(3, Field::Text),
+        always(I16),
+        always(I32),
+        always(Field::Structs(&[
+            always(Field::Text),
+            always(Field::Structs(&[always(I32), always(Field::Bytes)])),
+        ])),
+    ],
+};
+
+static FETCH: Shape = Shape {
+    flexible_from: 12,
+    parts: &[
+        always(I32),
+        always(I32),
+        always(I32),
+        always(I32),
+        always(I8),
+        since(7, I32),
+        since(7, I32),
+        always(Field::Structs(&[
+            always(Field::Text),
+            always(Field::Structs(&[
+                always(I32),
+                since(9, I32),
+                always(I64),
+                since(12, I32),
+                since(5, I64),
+                always(I32),
+            ])),
+        ])),
+        since(7, Field::Structs(&[always(Field::Text), always(Field::Array(&I32))])),
+        since(11, Field::Text),
+    ],
+};
+
+static LIST_OFFSETS: Shape = Shape {
+    flexible_from: 6,
+    parts: &[
+        always(I32),
+        since(2, I8),
+        always(Field::Structs(&[
+            always(Field::Text),
+            always(Field::Structs(&[always(I32), since(4, I32), always(I64)])),
+        ])),
+    ],
+};
+
+static METADATA: Shape = Shape {
+    flexible_from: 9,
+    parts: &[always(Field::Structs(&[always(Field::Text)])), since(4, I8), since(8, I8), since(8, I8)],
+};
+
+static FIND_COORDINATOR: Shape = Shape {
+    flexible_from: 3,
+    parts: &[until(3, Field::Text), since(1, I8), since(4, Field::Array(&Field::Text))],
+};
+
+static API_VERSIONS: Shape =
+    Shape { flexible_from: 3, parts: &[since(3, Field::Text), since(3, Field::Text)] };
+
+static CREATE_TOPICS: Shape = Shape {
+    flexible_from: 5,
+    parts: &[
+        always(Field::Structs(&[
+            always(Field::Text),
+            always(I32),
+            always(I16),
+            always(Field::Structs(&[always(I32), always(Field::Array(&I32))])),
+            always(Field::Structs(&[always(Field::Text), always(Field::Text)])),
+        ])),
+        always(I32),
+        always(I8),
+    ],
+};
+
+static DELETE_TOPICS: Shape = Shape {
+    flexible_from: 4,
+    parts: &[
+        until(5, Field::Array(&Field::Text)),
+        since(6, Field::Structs(&[always(Field::Text), always(UUID)])),
+        always(I32),
+    ],
+};
+
+static INIT_PRODUCER_ID: Shape =
+    Shape { flexible_from: 2, parts: &[always(Field::Text), always(I32), since(3, I64), since(3, I16)] };

@@ -1,0 +1,105 @@
+//! The two requests that wait in a purgatory, and what they ask of a partition.
+
+use std::sync::Arc;
+
+use ixion::kafka::fetch::{Access, EpochEnd, FetchPartition, Isolation, OffsetPlace, Offsets};
+use ixion::kafka::produce::{PartitionStatus, ProducePartition, Standing};
+use ixion::kafka::{DelayedFetch, DelayedProduce, ErrorCode};
+use ixion::{DelayedOperation, Outcome};
+
+use crate::catalog::Catalog;
+use crate::partition::{Partition, PartitionId};
+
+/// What a fetch request waits for. Consumers and followers wait for different things, so the keys differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum FetchKey {
+    /// The high watermark of a partition: consumers.
+    HighWatermark(PartitionId),
+    /// The log end of a partition: followers.
+    LogEnd(PartitionId),
+    /// The set of partitions that a follower has to fetch.
+    Assignment(i32),
+}
+
+/// A partition of a produce request: hosted here, or not.
+#[derive(Clone, Debug)]
+pub(crate) struct Hosted(pub(crate) Option<Arc<Partition>>);
+
+impl ProducePartition for Hosted {
+    fn standing(&self) -> Standing {
+        match &self.0 {
+            Some(partition) => partition.standing(),
+            None => Standing::Absent(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
+        }
+    }
+}
+
+type ProduceAnswer = Box<dyn FnOnce(Outcome, Vec<PartitionStatus<Hosted>>) + Send>;
+
+/// A produce request that waits for followers.
+pub(crate) type ProduceWait = DelayedProduce<Hosted, ProduceAnswer>;
+
+/// A partition as one reader sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct View {
+    pub(crate) partition: Arc<Partition>,
+    pub(crate) offset: i64,
+}
+
+impl FetchPartition for View {
+    /// A consumer that is ahead of the high watermark, but not of the log, is at the end of what it can see, and
+    /// waits. Taken for a fetch past the end it would be answered at once, over and over.
+    fn offsets(&self, access: Access) -> Result<Offsets, ErrorCode> {
+        let mut offsets = self.partition.offsets(access)?;
+        if (offsets.high_watermark.offset()..=offsets.log_end.offset()).contains(&self.offset) {
+            offsets.high_watermark = OffsetPlace::of_offset(self.offset);
+            offsets.last_stable = offsets.high_watermark;
+        }
+        Ok(offsets)
+    }
+
+    fn end_of_epoch(&self, access: Access, epoch: i32) -> Result<Option<EpochEnd>, ErrorCode> {
+        self.partition.end_of_epoch(access, epoch)
+    }
+}
+
+type FetchAnswer = Box<dyn FnOnce(Outcome, Vec<ixion::kafka::fetch::PartitionFetch<View>>) + Send>;
+
+/// A fetch request that waits for bytes.
+pub(crate) struct FetchWait {
+    pub(crate) fetch: DelayedFetch<View, FetchAnswer>,
+    /// Set if a follower fetches: its fetch ends when there are partitions that it does not cover.
+    pub(crate) coverage: Option<Coverage>,
+}
+
+/// How much of what is assigned to a follower its fetch covers.
+#[derive(Debug)]
+pub(crate) struct Coverage {
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) node: i32,
+    pub(crate) partitions: usize,
+}
+
+impl DelayedOperation for FetchWait {
+    fn try_complete(&mut self) -> bool {
+        self.coverage.as_ref().is_some_and(|coverage| !coverage.is_whole()) || self.fetch.try_complete()
+    }
+
+    fn on_complete(self, outcome: Outcome) {
+        self.fetch.on_complete(outcome);
+    }
+}
+
+impl Coverage {
+    fn is_whole(&self) -> bool {
+        self.partitions >= self.catalog.assigned(self.node)
+    }
+}
+
+/// The key that a reader of this kind watches.
+pub(crate) fn key_for(isolation: Isolation, partition: PartitionId) -> FetchKey {
+    match isolation {
+        Isolation::LogEnd => FetchKey::LogEnd(partition),
+        Isolation::HighWatermark | Isolation::LastStable => FetchKey::HighWatermark(partition),
+    }
+}
