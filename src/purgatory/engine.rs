@@ -26,7 +26,7 @@ pub(crate) struct Engine<K, O> {
     pub(super) name: Arc<str>,
     /// Unique in the process, so that an id of another purgatory is known as one.
     pub(super) number: u64,
-    pub(super) shards: Box<[CachePadded<Mutex<Shard<K, O>>>]>,
+    pub(super) shards: Box<[Locked<Shard<K, O>>]>,
     pub(super) hasher: FixedState,
     pub(super) clock: Box<dyn Clock>,
     pub(super) resolution: Resolution,
@@ -43,6 +43,9 @@ pub(crate) struct Engine<K, O> {
     pub(super) closed: AtomicBool,
     pub(super) panics: AtomicU64,
 }
+
+/// On cache lines of its own, so that the threads at one lock don't slow those at the next.
+pub(super) type Locked<T> = CachePadded<Mutex<T>>;
 
 /// Everything under one lock: a registry of the operations whose home this is, with their deadlines, and the watch
 /// lists of the keys that live here.
