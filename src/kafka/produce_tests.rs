@@ -3,8 +3,10 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::time::Duration;
 
 use super::*;
+use crate::{ManualClock, Purgatory};
 
 /// A partition whose standing is set by hand and which counts how often it is asked.
 #[derive(Clone)]
@@ -30,17 +32,17 @@ fn hand(standing: Standing) -> Hand {
 
 type Answer = Rc<Cell<Option<(Outcome, Vec<ErrorCode>, usize)>>>;
 
+type Produce = DelayedProduce<Hand, Box<dyn FnOnce(Outcome, Vec<PartitionStatus<Hand>>)>>;
+
 /// The operation, and where its answer will be: outcome, errors, number of statuses still pending.
-fn produce(
-    statuses: Vec<PartitionStatus<Hand>>,
-) -> (DelayedProduce<Hand, impl FnOnce(Outcome, Vec<PartitionStatus<Hand>>)>, Answer) {
+fn produce(statuses: Vec<PartitionStatus<Hand>>) -> (Produce, Answer) {
     let answer = Answer::default();
     let slot = answer.clone();
-    let op = DelayedProduce::new(statuses, move |outcome, statuses: Vec<PartitionStatus<Hand>>| {
+    let op = move |outcome, statuses: Vec<PartitionStatus<Hand>>| {
         let pending = statuses.iter().filter(|status| status.pending).count();
         slot.set(Some((outcome, statuses.iter().map(|status| status.error).collect(), pending)));
-    });
-    (op, answer)
+    };
+    (DelayedProduce::new(statuses, Box::new(op)), answer)
 }
 
 #[test]
@@ -199,6 +201,24 @@ fn a_shrunken_in_sync_set_alone_ends_nothing() {
     assert!(!op.try_complete());
     op.on_complete(Outcome::Expired);
     assert_eq!(answer.take(), Some((Outcome::Expired, vec![ErrorCode::REQUEST_TIMED_OUT], 1)));
+}
+
+#[test]
+fn a_timeout_of_zero_waits_for_the_next_turn_of_the_timer_and_events_still_win_until_then() {
+    // 2.1 case 13
+    let purgatory = Purgatory::builder("Produce").clock(ManualClock::new()).build();
+    for (event_first, error) in [(false, ErrorCode::REQUEST_TIMED_OUT), (true, ErrorCode::NONE)] {
+        let partition = hand(leader(9, 2, 2));
+        let (op, answer) = produce(vec![PartitionStatus::appended(partition.clone(), 9)]);
+        let registration = purgatory.try_complete_else_watch(op, Duration::ZERO, [0]).expect("it is open");
+        assert!(registration.id().is_some(), "it is watched");
+        if event_first {
+            partition.standing.set(leader(10, 2, 2));
+            assert_eq!(purgatory.check_and_complete(&0), 1);
+        }
+        assert_eq!(purgatory.expire().expired, usize::from(!event_first));
+        assert_eq!(answer.take().map(|(_, errors, _)| errors), Some(vec![error]));
+    }
 }
 
 #[test]
