@@ -48,6 +48,7 @@ impl SystemClock {
     }
 
     /// Starts a clock with the given ticks.
+    #[allow(clippy::disallowed_methods, reason = "this is the one place that reads time")]
     #[must_use]
     pub fn with_resolution(resolution: Resolution) -> Self {
         SystemClock { start: Instant::now(), resolution }
