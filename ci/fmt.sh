@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# The form of Rust and TOML files. `cargo fmt --all` and `taplo fmt` put it right.
+. "$(dirname "$0")/lib.sh"
+need_tools
+
+cargo fmt --all --check
+taplo fmt --check

@@ -1,0 +1,22 @@
+# shellcheck shell=bash
+# What the stages share. Sourced, not run: every stage starts with `. "$(dirname "$0")/lib.sh"`.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# Some cargo tools and rustup would otherwise fetch parts of toolchains by themselves.
+export CARGO_LLVM_COV_SETUP=no RUSTUP_AUTO_INSTALL=0
+export CARGO_TERM_COLOR="${CARGO_TERM_COLOR:-never}"
+export PATH="$PWD/target/tools/bin:$PATH"
+
+# Ends the stage with a reason.
+fail() {
+    echo "$(basename "$0"): $*" >&2
+    exit 1
+}
+
+# Installs the tools of .ci/tools.txt unless this very list is installed already.
+need_tools() {
+    if ! cmp -s .ci/tools.txt target/tools/installed.txt; then
+        ci/tools.sh
+    fi
+}

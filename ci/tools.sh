@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Installs the pinned tools into target/tools; and, where it may, what the end-to-end tests need from the system.
+. "$(dirname "$0")/lib.sh"
+
+# Installs packages of the system, if this is root on a system that has apt-get.
+apt_install() {
+    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 1
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get install -y -q --no-install-recommends "$@" >/dev/null 2>&1 && return
+    apt-get update -q >/dev/null && apt-get install -y -q --no-install-recommends "$@" >/dev/null
+}
+
+make_venv() {
+    rm -rf target/tools
+    python3 -m venv target/tools
+}
+
+if ! cmp -s .ci/tools.txt target/tools/installed.txt; then
+    make_venv || { apt_install python3-venv && make_venv; } || fail "python3 with venv is needed"
+    target/tools/bin/pip install -q --disable-pip-version-check --no-deps --only-binary :all: --require-hashes \
+        -r .ci/tools.txt
+    cp .ci/tools.txt target/tools/installed.txt
+fi
+command -v kcat >/dev/null || apt_install kcat || echo "kcat is missing: ci/e2e.sh needs it"
+
+cargo --version
+for tool in cargo-nextest cargo-deny cargo-hack cargo-shear taplo typos; do
+    case $tool in
+    cargo-nextest) version=$("$tool" nextest --version) ;;
+    cargo-hack) version=$("$tool" hack --version) ;;
+    *) version=$("$tool" --version) ;;
+    esac
+    echo "${version%%$'\n'*}"
+done
