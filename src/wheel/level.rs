@@ -1,6 +1,6 @@
 //! The levels of the wheel: 11 rings of 64 buckets, and which of them are occupied.
 
-use super::chunk::{Chunks, NIL, Place, Shrunk};
+use super::chunk::{Chunks, NIL, Place, bits};
 
 /// Bits of a deadline that a level resolves.
 const DIGIT: u32 = 6;
@@ -41,12 +41,19 @@ pub(super) fn start_of(position: u64, at: At) -> u64 {
 struct Bucket {
     head: u32,
     tail: u32,
-    /// The earliest deadline, or `UNKNOWN`. Not kept in level 0, where a bucket has one deadline.
+    /// The earliest deadline; `NONE` if the bucket is empty, `UNKNOWN` if the earliest one has gone. Either way the
+    /// smaller of it and a deadline is what it is when that is added.
     min: u64,
 }
 
-/// No bucket holds this deadline.
-const UNKNOWN: u64 = u64::MAX;
+impl Bucket {
+    const EMPTY: Bucket = Bucket { head: NIL, tail: NIL, min: NONE };
+}
+
+/// Not a deadline of a bucket: it is never.
+const NONE: u64 = u64::MAX;
+/// Not a deadline of a bucket above level 0: that is for tick 0. In level 0 a bucket's slot says what is in it.
+const UNKNOWN: u64 = 0;
 
 /// The buckets, and what is in them.
 pub(super) struct Levels {
@@ -60,23 +67,18 @@ pub(super) struct Levels {
 
 impl Levels {
     pub(super) fn new() -> Self {
-        let empty = Bucket { head: NIL, tail: NIL, min: UNKNOWN };
-        let buckets = vec![empty; LEVELS * SLOTS].into_boxed_slice();
+        let buckets = vec![Bucket::EMPTY; LEVELS * SLOTS].into_boxed_slice();
         Levels { buckets, occupied: [0; LEVELS], levels: 0, chunks: Chunks::new() }
     }
 
-    /// Appends a timer to a bucket.
+    /// Appends a timer to a bucket. `moved` is told of the timers that change their place.
     #[inline]
-    pub(super) fn push(&mut self, at: At, index: u32, deadline: u64) -> Place {
+    pub(super) fn push(&mut self, at: At, index: u32, deadline: u64, moved: impl FnMut(u32, Place)) -> Place {
         let bucket = &mut self.buckets[usize::from(at)];
-        if bucket.head == NIL {
-            bucket.min = deadline;
-        } else if bucket.min != UNKNOWN {
-            bucket.min = bucket.min.min(deadline);
-        }
+        bucket.min = bucket.min.min(deadline);
         let mut chunk = bucket.tail;
         if chunk == NIL || self.chunks.get(chunk).is_full() {
-            chunk = self.append_chunk(at);
+            chunk = self.make_room(at, moved);
         }
         self.chunks.push(chunk, index, deadline)
     }
@@ -84,21 +86,8 @@ impl Levels {
     /// Takes a timer out, whichever bucket it is in. `moved` is told of the timers that change their place.
     #[inline]
     pub(super) fn remove(&mut self, place: Place, moved: impl FnMut(u32, Place)) {
-        let id = place.chunk();
-        let chunk = self.chunks.get(id);
-        let (at, min) = (chunk.bucket, chunk.min);
-        let shrunk = self.chunks.remove(place, level(at) == 0);
-        if let Shrunk::Empty = shrunk {
-            self.unlink(id);
-            self.forget_min(at, min);
-            return;
-        }
-        if self.chunks.get(id).min != min {
-            self.forget_min(at, min);
-        }
-        if let Some((into, from)) = self.chunks.sparse_pair(id) {
-            self.chunks.merge(into, from, moved);
-            self.unlink(from);
+        if self.chunks.remove(place) {
+            self.tidy_up(place, moved);
         }
     }
 
@@ -107,7 +96,7 @@ impl Levels {
     pub(super) fn pop(&mut self, at: At) -> u32 {
         debug_assert!(level(at) == 0);
         let (index, place) = self.first_in(at);
-        if let Shrunk::Empty = self.chunks.remove(place, true) {
+        if self.chunks.remove(place) && self.chunks.get(place.chunk()).live == 0 {
             self.unlink(place.chunk());
         }
         index
@@ -119,7 +108,7 @@ impl Levels {
         let id = self.buckets[usize::from(at)].head;
         let chunk = self.chunks.get(id);
         let entry = chunk.first();
-        (chunk.entry(entry).0, Place::of(id, entry))
+        (self.chunks.entry(id, entry).0, Place::new(id, entry))
     }
 
     /// Moves the first chunk of a bucket down, each timer to where it belongs when the wheel is at `position`,
@@ -128,21 +117,18 @@ impl Levels {
         debug_assert!(start_of(position, at) == position && level(at) > 0);
         let id = self.buckets[usize::from(at)].head;
         let chunk = self.chunks.get(id);
-        let (mut rest, min, mut count) = (chunk.live, chunk.min, 0);
-        while rest != 0 {
-            let entry = rest.trailing_zeros() as usize;
-            rest &= rest - 1;
-            let (index, deadline) = self.chunks.get(id).entry(entry);
+        let (live, min) = (chunk.live, chunk.min);
+        self.forget_min(at, min);
+        for entry in bits(live) {
+            let (index, deadline) = self.chunks.entry(id, entry);
             let to = locate(position, deadline);
             debug_assert!(level(to) < level(at), "{deadline} moves from {at} to {to}");
-            let place = self.push(to, index, deadline);
+            let place = self.push(to, index, deadline, &mut moved);
             moved(index, place);
-            count += 1;
         }
-        self.chunks.get_mut(id).live = 0;
+        self.chunks.get_mut(id).drain();
         self.unlink(id);
-        self.forget_min(at, min);
-        count
+        live.count_ones() as usize
     }
 
     /// The earliest bucket that is occupied: the first of the lowest level.
@@ -177,7 +163,7 @@ impl Levels {
     }
 
     pub(super) fn deadline(&self, place: Place) -> u64 {
-        self.chunks.get(place.chunk()).entry(place.entry()).1
+        self.chunks.entry(place.chunk(), place.entry()).1
     }
 
     pub(super) fn heap_size(&self) -> usize {
@@ -185,7 +171,7 @@ impl Levels {
     }
 
     fn find_min(&self, at: At) -> u64 {
-        let (mut min, mut id) = (UNKNOWN, self.buckets[usize::from(at)].head);
+        let (mut min, mut id) = (NONE, self.buckets[usize::from(at)].head);
         while id != NIL {
             let chunk = self.chunks.get(id);
             min = min.min(chunk.min);
@@ -202,8 +188,37 @@ impl Levels {
         }
     }
 
-    /// Adds an empty chunk to a bucket, which the caller fills at once.
-    fn append_chunk(&mut self, at: At) -> u32 {
+    /// Does what is left to do after an entry was taken out of a chunk, if anything.
+    #[inline(never)]
+    fn tidy_up(&mut self, place: Place, moved: impl FnMut(u32, Place)) {
+        let id = place.chunk();
+        let chunk = self.chunks.get(id);
+        let (at, min) = (chunk.bucket, chunk.min);
+        if chunk.live == 0 {
+            self.forget_min(at, min);
+            self.unlink(id);
+            return;
+        }
+        // In level 0 all deadlines are the same, and nobody asks for the least.
+        if level(at) > 0 && self.chunks.has_lost_min(place) {
+            self.chunks.find_min(id);
+            if self.chunks.get(id).min != min {
+                self.forget_min(at, min);
+            }
+        }
+        if let Some((into, from)) = self.chunks.sparse_pair(id) {
+            self.chunks.merge(into, from, moved);
+            self.unlink(from);
+        }
+    }
+
+    /// The last chunk of a bucket, with room: closed up, or added, in which case the caller fills it at once.
+    #[inline(never)]
+    fn make_room(&mut self, at: At, moved: impl FnMut(u32, Place)) -> u32 {
+        let tail = self.buckets[usize::from(at)].tail;
+        if tail != NIL && self.chunks.close_up(tail, moved) {
+            return tail;
+        }
         let id = self.chunks.allocate(at);
         let bucket = &mut self.buckets[usize::from(at)];
         let last = std::mem::replace(&mut bucket.tail, id);
@@ -234,6 +249,7 @@ impl Levels {
             self.chunks.get_mut(next).prev = prev;
         }
         if bucket.head == NIL {
+            bucket.min = NONE;
             let level = level(at);
             self.occupied[level] &= !(1 << (usize::from(at) % SLOTS));
             if self.occupied[level] == 0 {
@@ -255,10 +271,10 @@ impl Levels {
                 used += 1;
                 let chunk = self.chunks.get(id);
                 assert_eq!((chunk.bucket, chunk.prev), (at, prev));
-                chunk.check_invariants();
-                for entry in (0..64).filter(|entry| chunk.live >> entry & 1 == 1) {
-                    let (index, deadline) = chunk.entry(entry);
-                    visit(at, Place::of(id, entry), index, deadline);
+                self.chunks.check_invariants(id);
+                for entry in bits(chunk.live) {
+                    let (index, deadline) = self.chunks.entry(id, entry);
+                    visit(at, Place::new(id, entry), index, deadline);
                 }
                 (prev, id) = (id, chunk.next);
             }

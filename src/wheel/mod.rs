@@ -212,10 +212,9 @@ impl<T> TimingWheel<T> {
     #[doc(alias = "add")]
     #[inline]
     pub fn start_timer(&mut self, deadline: Tick, item: T) -> TimerId {
-        let id = self.slots.claim();
-        let place = self.attach(id.index, deadline.as_u64());
-        self.slots.fill(id, place, item);
-        id
+        let index = self.slots.next();
+        let place = self.attach(index, deadline.as_u64());
+        self.slots.occupy(index, place, item)
     }
 
     /// Stops a timer and returns its item; `None` if it has expired or was stopped before.
@@ -227,9 +226,9 @@ impl<T> TimingWheel<T> {
     #[doc(alias = "remove")]
     #[inline]
     pub fn stop_timer(&mut self, id: TimerId) -> Option<T> {
-        let place = self.slots.place(id)?;
+        let (place, item) = self.slots.take(id)?;
         self.detach(id.index, place);
-        Some(self.slots.remove(id.index).1)
+        Some(item)
     }
 
     /// Moves a timer to another deadline, earlier or later, as if it had been stopped and started again, but it
@@ -319,7 +318,9 @@ impl<T> TimingWheel<T> {
             Due::Tick(at) => (self.levels.pop(at), self.position),
         };
         *budget -= 1;
-        Step::Expired(self.slots.expire(index, Tick::new(deadline)))
+        let id = self.slots.id(index);
+        let (_, item) = self.slots.take(id).expect("what is due has a slot");
+        Step::Expired(Expired { id, deadline: Tick::new(deadline), item })
     }
 
     /// Brings the first timer that is due at `now` to hand and returns its deadline, within a budget of moves; a
@@ -551,7 +552,8 @@ impl<T> TimingWheel<T> {
             // Its block is being moved down. It must not overtake those that still wait to be moved.
             at = self.cascading;
         }
-        self.levels.push(at, index, deadline)
+        let slots = &mut self.slots;
+        self.levels.push(at, index, deadline, |index, place| slots.set_place(index, place))
     }
 
     /// Takes a timer out of its place.

@@ -2,9 +2,8 @@
 
 use std::num::NonZeroU32;
 
+use super::TimerId;
 use super::chunk::Place;
-use super::{Expired, TimerId};
-use crate::tick::Tick;
 
 /// Slots a segment. A table that grows by whole segments never copies what it holds, so no call pays for a
 /// growth; and a segment is the unit in which memory goes back. 1024 slots keep the tables of segments small
@@ -13,26 +12,34 @@ const SEGMENT: usize = 1024;
 const ROWS: usize = SEGMENT / 64;
 const _: () = assert!(ROWS <= 16, "the rows are summed up in 16 bits");
 
+/// Free slots at hand. Few, since after a burst each may keep a segment from being given back.
+const RECENT: usize = 16;
+
 /// A segment is in `Slots::open` at this position: nowhere.
 const CLOSED: u32 = u32::MAX;
 
 /// A slab of items. An index comes with the generation of its slot; a slot whose generations are used up is
 /// never used again, so no pair of the two is handed out twice.
 pub(super) struct Slots<T> {
-    segments: Vec<Segment<T>>,
+    /// Segments of slots, each of which grows up to `SEGMENT`. Apart from the rest of a segment, so that the table
+    /// through which every call goes is small.
+    slots: Vec<Vec<Slot<T>>>,
+    segments: Vec<Segment>,
     /// The segments that have memory and room, the one to use next last.
     open: Vec<u32>,
     /// The segments that gave their memory back.
     blank: Vec<u32>,
-    /// How many slots are taken.
+    /// Free slots at hand, the one to use next last: those freed last, which are still in the cache. While timers come
+    /// and go in turn, this is all that is touched. To their segments they count as taken.
+    recent: [u32; RECENT],
+    recent_len: usize,
+    /// How many slots hold an item.
     len: usize,
-    /// How many slots have memory, are free, and can be used again.
+    /// How many slots are free in their segments.
     vacant: usize,
 }
 
-struct Segment<T> {
-    /// Grows up to `SEGMENT`.
-    slots: Vec<Slot<T>>,
+struct Segment {
     /// One bit for each free slot, in rows of 64.
     free: [u64; ROWS],
     /// One bit for each row that is not zero.
@@ -57,84 +64,89 @@ const _: () = assert!(size_of::<Slot<u64>>() == 16);
 
 impl<T> Slots<T> {
     pub(super) fn new() -> Self {
-        Slots { segments: Vec::new(), open: Vec::new(), blank: Vec::new(), len: 0, vacant: 0 }
+        Slots {
+            slots: Vec::new(),
+            segments: Vec::new(),
+            open: Vec::new(),
+            blank: Vec::new(),
+            len: 0,
+            vacant: 0,
+            recent: [0; RECENT],
+            recent_len: 0,
+        }
     }
 
-    /// Takes a free slot for `fill`.
+    /// The slot that `occupy` will take.
     ///
     /// # Panics
     ///
     /// If 2^32 slots are taken or retired.
     #[inline]
-    pub(super) fn claim(&mut self) -> TimerId {
-        let at = match self.open.last() {
-            Some(&at) => at,
-            None => self.open_segment(),
-        };
-        let segment = &mut self.segments[at as usize];
-        let within = if segment.rows != 0 {
-            self.vacant -= 1;
-            segment.take_free()
-        } else {
-            segment.slots.push(Slot::Vacant { generation: segment.first });
-            segment.slots.len() - 1
-        };
-        segment.taken += 1;
-        self.len += 1;
-        let Slot::Vacant { generation } = segment.slots[within] else {
-            unreachable!("a free slot is vacant");
-        };
-        if segment.rows == 0 && segment.slots.len() == SEGMENT {
-            segment.open_at = CLOSED;
-            self.open.pop();
+    pub(super) fn next(&mut self) -> u32 {
+        if self.recent_len == 0 {
+            self.refill();
         }
-        let generation = NonZeroU32::new(generation).expect("a retired slot is not free");
-        TimerId { index: at * SEGMENT as u32 + within as u32, generation }
+        self.recent[(self.recent_len - 1) % RECENT]
     }
 
+    /// Puts an item into the slot that `next` named.
     #[inline]
-    pub(super) fn fill(&mut self, id: TimerId, place: Place, item: T) {
-        let (at, within) = split(id.index);
-        self.segments[at].slots[within] = Slot::Taken { generation: id.generation, place, item };
-    }
-
-    /// Moves the item out and frees the slot.
-    #[inline]
-    pub(super) fn remove(&mut self, index: u32) -> (TimerId, T) {
+    pub(super) fn occupy(&mut self, index: u32, place: Place, item: T) -> TimerId {
+        debug_assert_eq!(index, self.recent[self.recent_len - 1]);
+        self.recent_len -= 1;
+        self.len += 1;
         let (at, within) = split(index);
-        let segment = &mut self.segments[at];
-        let slot = &mut segment.slots[within];
-        let Slot::Taken { generation, .. } = *slot else {
-            unreachable!("only a taken slot is removed");
+        let slot = &mut self.slots[at][within];
+        let generation = match *slot {
+            Slot::Vacant { generation } => NonZeroU32::new(generation),
+            Slot::Taken { .. } => None,
         };
-        let next = generation.get().wrapping_add(1);
-        let Slot::Taken { item, .. } = std::mem::replace(slot, Slot::Vacant { generation: next }) else {
+        let generation = generation.expect("a slot at hand is neither taken nor retired");
+        *slot = Slot::Taken { generation, place, item };
+        TimerId { index, generation }
+    }
+
+    /// Moves the item out, if the timer is still there, and frees its slot.
+    #[inline]
+    pub(super) fn take(&mut self, id: TimerId) -> Option<(Place, T)> {
+        let (at, within) = split(id.index);
+        let slot = self.slots.get_mut(at)?.get_mut(within)?;
+        match *slot {
+            Slot::Taken { generation, .. } if generation == id.generation => {}
+            _ => return None,
+        }
+        let next = id.generation.get().wrapping_add(1);
+        let Slot::Taken { place, item, .. } = std::mem::replace(slot, Slot::Vacant { generation: next })
+        else {
             unreachable!("it was taken a moment ago");
         };
-        segment.taken -= 1;
         self.len -= 1;
-        if segment.fresh != 0 && (next == 0 || next > segment.fresh) {
-            segment.fresh = next;
+        if self.recent_len < RECENT && next != 0 {
+            self.recent[self.recent_len] = id.index;
+            self.recent_len += 1;
+        } else {
+            self.free(id.index, next);
         }
-        if next != 0 {
-            segment.free[within / 64] |= 1 << (within % 64);
-            segment.rows |= 1 << (within / 64);
-            self.vacant += 1;
-            if segment.open_at == CLOSED {
-                segment.open_at = self.open.len() as u32;
-                self.open.push(at as u32);
-            }
+        if self.len == 0 && self.open.len() > 1 {
+            self.free_recent();
         }
-        if segment.taken == 0 && self.vacant > self.len + 2 * SEGMENT {
-            self.give_back(at);
+        Some((place, item))
+    }
+
+    /// The name of the timer in a slot.
+    #[inline]
+    pub(super) fn id(&self, index: u32) -> TimerId {
+        let (at, within) = split(index);
+        match self.slots[at][within] {
+            Slot::Taken { generation, .. } => TimerId { index, generation },
+            Slot::Vacant { .. } => unreachable!("only a taken slot has a name"),
         }
-        (TimerId { index, generation }, item)
     }
 
     #[inline]
     pub(super) fn set_place(&mut self, index: u32, new: Place) {
         let (at, within) = split(index);
-        match &mut self.segments[at].slots[within] {
+        match &mut self.slots[at][within] {
             Slot::Taken { place, .. } => *place = new,
             Slot::Vacant { .. } => unreachable!("only a taken slot has a place"),
         }
@@ -160,7 +172,7 @@ impl<T> Slots<T> {
     #[inline]
     pub(super) fn get_mut(&mut self, id: TimerId) -> Option<&mut T> {
         let (at, within) = split(id.index);
-        match self.segments.get_mut(at)?.slots.get_mut(within)? {
+        match self.slots.get_mut(at)?.get_mut(within)? {
             Slot::Taken { generation, item, .. } if *generation == id.generation => Some(item),
             _ => None,
         }
@@ -179,15 +191,15 @@ impl<T> Slots<T> {
     }
 
     pub(super) fn heap_size(&self) -> usize {
-        let slots: usize = self.segments.iter().map(|segment| segment.slots.capacity()).sum();
+        let slots: usize = self.slots.iter().map(Vec::capacity).sum();
         let numbers = self.open.capacity() + self.blank.capacity();
-        slots * size_of::<Slot<T>>() + self.segments.capacity() * size_of::<Segment<T>>() + numbers * 4
+        slots * size_of::<Slot<T>>() + self.segments.capacity() * (size_of::<Segment>() + 24) + numbers * 4
     }
 
     /// Index and place of everything that is taken.
     pub(super) fn places(&self) -> impl Iterator<Item = (u32, Place)> {
-        self.segments.iter().enumerate().flat_map(|(at, segment)| {
-            segment.slots.iter().enumerate().filter_map(move |(within, slot)| match slot {
+        self.slots.iter().enumerate().flat_map(|(at, slots)| {
+            slots.iter().enumerate().filter_map(move |(within, slot)| match slot {
                 Slot::Taken { place, .. } => Some(((at * SEGMENT + within) as u32, *place)),
                 Slot::Vacant { .. } => None,
             })
@@ -195,41 +207,44 @@ impl<T> Slots<T> {
     }
 
     pub(super) fn into_items(self) -> impl Iterator<Item = T> {
-        self.segments.into_iter().flat_map(|segment| segment.slots).filter_map(|slot| match slot {
+        self.slots.into_iter().flatten().filter_map(|slot| match slot {
             Slot::Taken { item, .. } => Some(item),
             Slot::Vacant { .. } => None,
         })
     }
 
     pub(super) fn check_invariants(&self) {
+        let recent = &self.recent[..self.recent_len];
         let (mut len, mut vacant) = (0, 0);
-        for (at, segment) in self.segments.iter().enumerate() {
+        for (at, (segment, slots)) in self.segments.iter().zip(&self.slots).enumerate() {
             let mut taken = 0;
-            for (within, slot) in segment.slots.iter().enumerate() {
+            for (within, slot) in slots.iter().enumerate() {
                 let free = segment.free[within / 64] >> (within % 64) & 1 == 1;
                 match *slot {
-                    Slot::Taken { generation, .. } => {
-                        taken += 1;
+                    Slot::Taken { .. } => {
+                        (taken, len) = (taken + 1, len + 1);
                         assert!(!free, "segment {at}, slot {within}: taken and free");
-                        assert!(segment.fresh == 0 || generation.get() <= segment.fresh);
                     }
                     Slot::Vacant { generation } => {
-                        assert_eq!(free, generation != 0, "segment {at}, slot {within}: {generation}");
-                        assert!(segment.fresh == 0 || generation <= segment.fresh);
+                        let index = (at * SEGMENT + within) as u32;
+                        let at_hand = recent.contains(&index);
+                        taken += u32::from(at_hand);
+                        assert!(!(free && at_hand), "segment {at}, slot {within}: free twice");
+                        assert_eq!(free || at_hand, generation != 0, "segment {at}, slot {within}");
+                        assert!(segment.fresh == 0 || at_hand || generation <= segment.fresh);
                         vacant += usize::from(free);
                     }
                 }
             }
             assert_eq!(taken, segment.taken, "segment {at}");
-            len += taken as usize;
             for (row, bits) in segment.free.iter().enumerate() {
                 assert_eq!(*bits != 0, segment.rows >> row & 1 == 1, "segment {at}, row {row}");
             }
             let open = self.open.iter().filter(|open| **open as usize == at).count();
             let blank = self.blank.iter().filter(|blank| **blank as usize == at).count();
-            let room = segment.rows != 0 || (segment.slots.len() < SEGMENT && segment.slots.capacity() > 0);
+            let room = segment.rows != 0 || (slots.len() < SEGMENT && slots.capacity() > 0);
             assert_eq!(open, usize::from(room), "segment {at} is open where it has room");
-            assert_eq!(blank, usize::from(segment.slots.capacity() == 0 && segment.fresh != 0));
+            assert_eq!(blank, usize::from(slots.capacity() == 0 && segment.fresh != 0));
             if room {
                 assert_eq!(self.open[segment.open_at as usize] as usize, at);
             }
@@ -240,7 +255,75 @@ impl<T> Slots<T> {
     #[inline]
     fn slot(&self, index: u32) -> Option<&Slot<T>> {
         let (at, within) = split(index);
-        self.segments.get(at)?.slots.get(within)
+        self.slots.get(at)?.get(within)
+    }
+
+    /// Takes free slots of one segment to hand.
+    #[inline(never)]
+    fn refill(&mut self) {
+        let at = match self.open.last() {
+            Some(&at) => at,
+            None => self.open_segment(),
+        };
+        let segment = &mut self.segments[at as usize];
+        let slots = &mut self.slots[at as usize];
+        let base = at * SEGMENT as u32;
+        while self.recent_len < RECENT {
+            let within = if segment.rows != 0 {
+                self.vacant -= 1;
+                segment.take_free()
+            } else if slots.len() < SEGMENT {
+                slots.push(Slot::Vacant { generation: segment.first });
+                slots.len() - 1
+            } else {
+                break;
+            };
+            segment.taken += 1;
+            self.recent[self.recent_len] = base + within as u32;
+            self.recent_len += 1;
+        }
+        // From the first on: a burst then goes through memory in one direction.
+        self.recent[..self.recent_len].reverse();
+        if segment.rows == 0 && slots.len() == SEGMENT {
+            segment.open_at = CLOSED;
+            self.open.pop();
+        }
+    }
+
+    /// Gives a slot back to its segment; `next` is its generation, or 0.
+    #[inline(never)]
+    fn free(&mut self, index: u32, next: u32) {
+        let (at, within) = split(index);
+        let segment = &mut self.segments[at];
+        segment.taken -= 1;
+        if segment.fresh != 0 && (next == 0 || next > segment.fresh) {
+            segment.fresh = next;
+        }
+        if next != 0 {
+            segment.free[within / 64] |= 1 << (within % 64);
+            segment.rows |= 1 << (within / 64);
+            self.vacant += 1;
+            if segment.open_at == CLOSED {
+                segment.open_at = self.open.len() as u32;
+                self.open.push(at as u32);
+            }
+        }
+        if segment.taken == 0 && self.vacant > self.len + 2 * SEGMENT {
+            self.give_back(at);
+        }
+    }
+
+    #[cold]
+    fn free_recent(&mut self) {
+        while self.recent_len > 0 {
+            self.recent_len -= 1;
+            let index = self.recent[self.recent_len];
+            let (at, within) = split(index);
+            match self.slots[at][within] {
+                Slot::Vacant { generation } => self.free(index, generation),
+                Slot::Taken { .. } => unreachable!("a slot at hand is vacant"),
+            }
+        }
     }
 
     /// Gives memory to a segment that has none and makes it the one to use next.
@@ -252,13 +335,14 @@ impl<T> Slots<T> {
                 let at = self.segments.len();
                 assert!(at < (1 << 32) / SEGMENT, "2^32 timers are the most that a wheel can hold");
                 self.segments.push(Segment::new());
+                self.slots.push(Vec::new());
                 at
             }
         };
         // The first segment grows as a vector does, so that a wheel of a few timers is small.
-        let capacity = if at == 0 { 4 } else { SEGMENT };
+        let capacity = if at == 0 { RECENT } else { SEGMENT };
         let segment = &mut self.segments[at];
-        segment.slots.reserve_exact(capacity);
+        self.slots[at].reserve_exact(capacity);
         segment.open_at = self.open.len() as u32;
         self.open.push(at as u32);
         at as u32
@@ -270,7 +354,7 @@ impl<T> Slots<T> {
         let segment = &mut self.segments[at];
         debug_assert_eq!(segment.taken, 0);
         self.vacant -= segment.free.iter().map(|row| row.count_ones() as usize).sum::<usize>();
-        segment.slots = Vec::new();
+        self.slots[at] = Vec::new();
         segment.free = [0; ROWS];
         segment.rows = 0;
         segment.first = segment.fresh;
@@ -290,25 +374,19 @@ impl<T> Slots<T> {
 }
 
 impl<T> Slots<T> {
-    /// Removes the slot for a timer that has expired.
-    #[inline]
-    pub(super) fn expire(&mut self, index: u32, deadline: Tick) -> Expired<T> {
-        let (id, item) = self.remove(index);
-        Expired { id, deadline, item }
-    }
-
     /// Pretends that the slots of the first segment have been used until `generation`.
     #[cfg(test)]
     pub(super) fn age(&mut self, generation: u32) {
         assert!(self.segments.is_empty());
         self.segments.push(Segment { first: generation, fresh: generation, ..Segment::new() });
+        self.slots.push(Vec::new());
         self.blank.push(0);
     }
 }
 
-impl<T> Segment<T> {
+impl Segment {
     fn new() -> Self {
-        Segment { slots: Vec::new(), free: [0; ROWS], rows: 0, taken: 0, open_at: CLOSED, first: 1, fresh: 1 }
+        Segment { free: [0; ROWS], rows: 0, taken: 0, open_at: CLOSED, first: 1, fresh: 1 }
     }
 
     #[inline]
