@@ -20,7 +20,7 @@ pub struct Config {
     pub min_insync_replicas: u16,
     /// How long a follower may lag before it leaves the in-sync set.
     pub replica_lag_time_max: Duration,
-    /// How long a follower's fetch may wait at the leader.
+    /// How long a follower's fetch may wait at the leader; at most a third of the allowed lag.
     pub replica_fetch_wait: Duration,
     /// The largest request that is read, in bytes. A longer frame closes the connection.
     pub max_request_bytes: usize,

@@ -139,7 +139,9 @@ impl Follower {
                 }
             }
         }
-        let wait = self.cluster.config.replica_fetch_wait.as_millis();
+        // Its fetches show that it is there: it must not sit one out for so long that it seems to lag.
+        let config = &self.cluster.config;
+        let wait = config.replica_fetch_wait.min(config.replica_lag_time_max / 3).as_millis();
         FetchRequest::default()
             .with_replica_id(BrokerId(self.node))
             .with_max_wait_ms(i32::try_from(wait).unwrap_or(i32::MAX))

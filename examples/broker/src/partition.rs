@@ -191,15 +191,14 @@ impl Partition {
         Ok(Moved { log_end: false, high_watermark })
     }
 
-    /// Takes those followers out of the in-sync set that have not had all of the log for longer than `lag`.
+    /// Takes those followers out of the in-sync set that were not caught up for longer than `lag`.
+    ///
+    /// One that has everything but fetches no more leaves, too. In Kafka the lag rule alone would keep it, and the
+    /// controller would miss its heartbeats; here the fetches are the heartbeats.
     pub(crate) fn drop_laggards(&self, lag: Duration, now: Duration) -> Moved {
         let Ok(mut state) = self.open() else { return Moved::default() };
-        let end = state.log.end();
         for follower in &mut state.followers {
-            let has_all = follower.log_end.map_or(end == 0, |log_end| log_end == end);
-            if follower.in_sync && !has_all && now.saturating_sub(follower.caught_up) > lag {
-                follower.in_sync = false;
-            }
+            follower.in_sync &= now.saturating_sub(follower.caught_up) <= lag;
         }
         let high_watermark = state.raise_high_watermark(&self.rules);
         Moved { log_end: false, high_watermark }
