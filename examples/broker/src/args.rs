@@ -37,7 +37,7 @@ options of serve:
 commands of the control port, one a line: pause [node], resume [node], stats
 ";
 
-/// What is to be done.
+/// What is to be done. A command has a variant here, an arm in [`parse`] and an arm in `main`.
 #[derive(Debug)]
 pub(crate) enum Command {
     Help,

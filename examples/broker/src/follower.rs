@@ -76,12 +76,16 @@ impl Follower {
         let mut stream = TcpStream::connect(self.cluster.nodes[LEADER as usize - 1]).await?;
         stream.set_nodelay(true)?;
         let mut changes = self.cluster.catalog.changes();
+        changes.mark_changed();
         loop {
-            // Marked as seen before the partitions are listed, so that no change falls in between.
-            changes.borrow_and_update();
-            self.list_replicas();
+            if changes.has_changed().map_err(io::Error::other)? {
+                // Marked as seen before the partitions are listed, so that no change falls in between.
+                changes.mark_unchanged();
+                self.list_replicas();
+            }
             if self.replicas.is_empty() {
                 changes.changed().await.map_err(io::Error::other)?;
+                changes.mark_changed();
                 continue;
             }
             let response = self.exchange(&mut stream).await?;

@@ -1,5 +1,8 @@
 //! Metadata and FindCoordinator: who is there and who leads what.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
 use ixion::kafka::ErrorCode;
 use kafka_protocol::messages::find_coordinator_response::Coordinator;
 use kafka_protocol::messages::metadata_response::{
@@ -67,11 +70,7 @@ pub(super) fn find_coordinator(
     response.with_coordinators(asked.coordinator_keys.iter().map(coordinator).collect())
 }
 
-fn find_or_create(
-    session: &Session,
-    name: &TopicName,
-    may_create: bool,
-) -> Result<std::sync::Arc<Topic>, ErrorCode> {
+fn find_or_create(session: &Session, name: &TopicName, may_create: bool) -> Result<Arc<Topic>, ErrorCode> {
     let cluster = &session.cluster;
     if let Some(topic) = cluster.catalog.topic(name) {
         return Ok(topic);
@@ -121,5 +120,11 @@ fn brokers(session: &Session) -> Vec<MetadataResponseBroker> {
 
 fn address(session: &Session, node: i32) -> (StrBytes, i32) {
     let address = session.cluster.nodes[node as usize - 1];
-    (StrBytes::from_string(address.ip().to_string()), i32::from(address.port()))
+    // Nobody can connect to "every address".
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    (StrBytes::from_string(ip.to_string()), i32::from(address.port()))
 }

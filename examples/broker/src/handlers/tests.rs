@@ -393,3 +393,41 @@ fn arrays_are_bounded_even_if_their_elements_are_there() {
     body.push(0);
     assert_eq!(shape.walk(&body, 4), None);
 }
+
+#[test]
+fn whatever_is_changed_in_a_frame_it_is_decoded_or_refused() {
+    let frames = [
+        frame(ApiKey::Produce, 3, &produce_request("t", 1, made_up(1, 9))),
+        frame(ApiKey::Produce, 9, &produce_request("t", 1, made_up(1, 9))),
+        frame(ApiKey::Fetch, 4, &fetch_request("t", 0, 1, 4)),
+        frame(ApiKey::Fetch, 11, &fetch_request("t", 0, 1, 11)),
+        frame(ApiKey::Fetch, 12, &fetch_request("t", 0, 1, 12)),
+        frame(ApiKey::Metadata, 1, &MetadataRequest::default()),
+        frame(ApiKey::Metadata, 9, &MetadataRequest::default()),
+    ];
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = |below: usize| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        (random % below as u64) as usize
+    };
+    let mut decoded = 0;
+    for round in 0..20_000 {
+        let mut bytes = frames[round % frames.len()].to_vec();
+        for _ in 0..=next(3) {
+            // The key and the version stay, so that something is decoded.
+            let at = 4 + next(bytes.len() - 4);
+            bytes[at] = [0, 1, 0x7f, 0x80, 0xff, next(256) as u8][next(6)];
+        }
+        bytes.truncate(bytes.len() - next(2) * next(bytes.len()));
+        let Ok(Frame::Request(mut request)) = Frame::parse(Bytes::from(bytes)) else { continue };
+        let is_right = match request.key {
+            ApiKey::Produce => request.decode::<ProduceRequest>().is_ok(),
+            ApiKey::Fetch => request.decode::<FetchRequest>().is_ok(),
+            _ => request.decode::<MetadataRequest>().is_ok(),
+        };
+        decoded += usize::from(is_right);
+    }
+    assert!(decoded > 1000, "only {decoded} were decoded: the changes are too coarse to try the decoder");
+}
