@@ -1,0 +1,239 @@
+//! The expirer's thread, in real time. The only tests that sleep; lower bounds are exact, upper ones are wide.
+
+use ixion::{DelayedOperation, Expirer, ManualClock, Outcome, Purgatory};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A bound for what must happen soon on a machine that may be busy.
+const SOON: Duration = Duration::from_secs(20);
+
+struct Timed {
+    started: Instant,
+    end: Sender<(Duration, Outcome)>,
+}
+
+impl DelayedOperation for Timed {
+    fn try_complete(&mut self) -> bool {
+        false
+    }
+
+    fn on_complete(self, outcome: Outcome) {
+        let _ = self.end.send((self.started.elapsed(), outcome));
+    }
+}
+
+type Timers = Purgatory<u32, Timed>;
+
+fn start(purgatory: &Timers, timeout: Duration) -> Receiver<(Duration, Outcome)> {
+    let (end, ended) = channel();
+    let op = Timed { started: Instant::now(), end };
+    let _ = purgatory.try_complete_else_watch(op, timeout, [1]).expect("open");
+    ended
+}
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// Waits until a count of wake-ups stands still for a while.
+fn settled(expirer: &Expirer) -> u64 {
+    loop {
+        let before = expirer.wake_ups();
+        thread::sleep(ms(50));
+        if expirer.wake_ups() == before {
+            return before;
+        }
+    }
+}
+
+#[test]
+fn an_expirer_expires_never_early() {
+    let expirer = Expirer::spawn("expirer").unwrap();
+    let purgatory = Timers::builder("real").build();
+    expirer.drive(&purgatory);
+    let timers: Vec<_> = [0, 1, 2, 3, 5, 8, 13, 21, 34, 55]
+        .map(|timeout| (ms(timeout), start(&purgatory, ms(timeout))))
+        .into();
+    for (timeout, ended) in timers {
+        let (after, outcome) = ended.recv_timeout(SOON).expect("it expires");
+        assert_eq!(outcome, Outcome::Expired);
+        assert!(after >= timeout, "{after:?} is early for {timeout:?}");
+    }
+}
+
+#[test]
+fn with_nothing_due_there_are_no_wake_ups() {
+    let expirer = Expirer::spawn("idle").unwrap();
+    let purgatory = Timers::builder("idle").build();
+    expirer.drive(&purgatory);
+    let _hour = start(&purgatory, Duration::from_secs(3600));
+    let before = settled(&expirer);
+    thread::sleep(ms(300));
+    assert_eq!(expirer.wake_ups(), before, "one timer is an hour away");
+    // Later deadlines, events and cancellations of later ones wake nobody either.
+    for _ in 0..100 {
+        let _ = start(&purgatory, Duration::from_secs(7200));
+    }
+    purgatory.check_and_complete(&1);
+    thread::sleep(ms(100));
+    assert_eq!(expirer.wake_ups(), before);
+}
+
+#[test]
+fn an_earlier_deadline_wakes_a_thread_that_sleeps_for_a_later_one() {
+    let expirer = Expirer::spawn("earlier").unwrap();
+    let purgatory = Timers::builder("earlier").build();
+    expirer.drive(&purgatory);
+    let far = start(&purgatory, Duration::from_secs(100 * 365 * 24 * 3600));
+    settled(&expirer);
+    let near = start(&purgatory, ms(20));
+    let (after, _) = near.recv_timeout(SOON).expect("it is not overslept");
+    assert!(after >= ms(20));
+    assert!(far.try_recv().is_err());
+    drop(purgatory);
+    assert_eq!(far.recv_timeout(SOON).expect("the drop completes it").1, Outcome::Shutdown);
+}
+
+#[test]
+fn a_reset_to_an_earlier_deadline_wakes_it_too() {
+    let expirer = Expirer::spawn("reset").unwrap();
+    let purgatory = Timers::builder("reset").build();
+    expirer.drive(&purgatory);
+    let ended = start(&purgatory, Duration::MAX);
+    settled(&expirer);
+    assert_eq!(purgatory.reset_timeout_for_key(&1, ms(5)), 1);
+    assert_eq!(ended.recv_timeout(SOON).expect("it is not overslept").1, Outcome::Expired);
+}
+
+#[test]
+fn one_thread_drives_many_purgatories_and_lets_go_of_those_that_are_over() {
+    let expirer = Expirer::spawn("many").unwrap();
+    let purgatories: Vec<Timers> = (0..20).map(|n| Timers::builder(format!("p{n}")).build()).collect();
+    for purgatory in &purgatories {
+        expirer.drive(purgatory);
+        expirer.drive(purgatory); // twice is once
+    }
+    let timers: Vec<_> = purgatories.iter().map(|purgatory| start(purgatory, ms(10))).collect();
+    for ended in timers {
+        assert_eq!(ended.recv_timeout(SOON).expect("it expires").1, Outcome::Expired);
+    }
+    assert_eq!(format!("{expirer:?}"), "Expirer { driven: 20, .. }");
+    drop(purgatories);
+    let since = Instant::now();
+    while format!("{expirer:?}") != "Expirer { driven: 0, .. }" {
+        assert!(since.elapsed() < SOON, "{expirer:?}");
+        thread::sleep(ms(1));
+    }
+}
+
+#[test]
+fn a_dropped_expirer_is_joined_and_another_can_take_over() {
+    let purgatory = Timers::builder("handover").build();
+    let first = Expirer::spawn("first").unwrap();
+    first.drive(&purgatory);
+    let ended = start(&purgatory, ms(50));
+    drop(first);
+    thread::sleep(ms(60));
+    assert!(ended.try_recv().is_err(), "nobody drives");
+    let second = Expirer::spawn("second").unwrap();
+    second.drive(&purgatory);
+    assert_eq!(ended.recv_timeout(SOON).expect("it expires").1, Outcome::Expired);
+}
+
+#[test]
+fn an_expirer_may_be_dropped_on_its_own_thread() {
+    struct Last(Option<Expirer>, Sender<()>);
+    impl DelayedOperation for Last {
+        fn try_complete(&mut self) -> bool {
+            false
+        }
+        fn on_complete(mut self, _: Outcome) {
+            drop(self.0.take());
+            self.1.send(()).unwrap();
+        }
+    }
+    let purgatory: Purgatory<u32, Last> = Purgatory::builder("self").build();
+    let expirer = Expirer::spawn("self").unwrap();
+    expirer.drive(&purgatory);
+    let (told, tell) = channel();
+    let _ = purgatory.try_complete_else_watch(Last(Some(expirer), told), ms(5), [1]).expect("open");
+    tell.recv_timeout(SOON).expect("it does not wait for itself");
+}
+
+#[test]
+fn a_thread_whose_name_cannot_be_is_an_error() {
+    assert_eq!(Expirer::spawn("a\0b").unwrap_err().kind(), std::io::ErrorKind::InvalidInput);
+}
+
+#[test]
+fn a_purgatory_on_a_manual_clock_is_not_expired_by_real_time() {
+    let expirer = Expirer::spawn("manual").unwrap();
+    let clock = ManualClock::new();
+    let purgatory = Timers::builder("manual").clock(clock.clone()).build();
+    expirer.drive(&purgatory);
+    let ended = start(&purgatory, ms(5));
+    thread::sleep(ms(30));
+    assert!(ended.try_recv().is_err());
+    clock.advance(ms(5));
+    assert_eq!(ended.recv_timeout(SOON).expect("the thread looks again").1, Outcome::Expired);
+}
+
+#[test]
+fn the_books_balance_after_a_storm() {
+    struct Stormy(Arc<AtomicU64>, u64, Arc<AtomicU64>);
+    impl DelayedOperation for Stormy {
+        fn try_complete(&mut self) -> bool {
+            self.0.load(Ordering::Relaxed) >= self.1
+        }
+        fn on_complete(self, _: Outcome) {
+            self.2.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    const THREADS: u64 = 4;
+    const EACH: u64 = 20_000;
+    let expirer = Expirer::spawn("storm").unwrap();
+    let purgatory: Purgatory<u64, Stormy> = Purgatory::builder("storm").shards(4).build();
+    expirer.drive(&purgatory);
+    let (progress, ended, taken) =
+        (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)), AtomicU64::new(0));
+    let start = Barrier::new(THREADS as usize);
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (purgatory, progress, ended, taken, start) = (&purgatory, &progress, &ended, &taken, &start);
+            scope.spawn(move || {
+                let mut random = thread + 1;
+                start.wait();
+                for number in 0..EACH {
+                    random = random
+                        .wrapping_mul(6_364_136_223_846_793_005)
+                        .wrapping_add(1_442_695_040_888_963_407);
+                    let (pick, key) = ((random >> 33) % 8, (random >> 40) % 50);
+                    let op = Stormy(Arc::clone(progress), number * THREADS / 2, Arc::clone(ended));
+                    let timeout = Duration::from_micros((random >> 20) % 3000);
+                    let id = purgatory.try_complete_else_watch(op, timeout, [key, key + 1, 99]).unwrap().id();
+                    progress.fetch_add(1, Ordering::Relaxed);
+                    match (pick, id) {
+                        (0, Some(id)) => taken
+                            .fetch_add(purgatory.cancel(id).taken().iter().count() as u64, Ordering::Relaxed),
+                        (1, Some(id)) => u64::from(purgatory.force_complete(id)),
+                        (2, Some(id)) => u64::from(purgatory.reset_timeout(id, timeout)),
+                        (3, _) => taken
+                            .fetch_add(purgatory.cancel_for_key(&key).taken.len() as u64, Ordering::Relaxed),
+                        (4, _) => purgatory.force_complete_for_key(&key) as u64,
+                        _ => purgatory.check_and_complete(&key) as u64,
+                    };
+                }
+            });
+        }
+    });
+    let back = purgatory.shutdown_and_hand_back();
+    drop(expirer);
+    let stats = purgatory.stats();
+    assert!(stats.balances() && stats.pending == 0 && stats.watched == 0 && stats.keys == 0, "{stats:?}");
+    let handed = taken.load(Ordering::Relaxed) + back.taken.len() as u64;
+    assert_eq!(ended.load(Ordering::Relaxed) + handed, THREADS * EACH, "each ended once: {stats:?}");
+    assert_eq!(stats.registered, THREADS * EACH);
+}
