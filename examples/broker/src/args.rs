@@ -16,6 +16,13 @@ pub(crate) const HELP: &str = "\
 ixion-broker keeps everything in memory: a restart loses it. An example, not for production.
 
 usage: ixion-broker serve [options]
+       ixion-broker demo [--seconds N]
+
+serve listens for Kafka clients. demo starts a broker on free ports and its load, checks every answer and ends with a
+table; it fails if an answer is wrong or early, or if the books do not balance.
+
+options of demo:
+  --seconds N                     how long the load runs, at least 2  [20]
 
 options of serve:
   --listen ADDRESS                where clients connect            [127.0.0.1:9092]
@@ -37,22 +44,30 @@ options of serve:
 commands of the control port, one a line: pause [node], resume [node], stats
 ";
 
+const DEMO_SECONDS: u64 = 20;
+/// Less has no time for a follower to be paused and come back.
+const MIN_DEMO_SECONDS: u64 = 2;
+/// An hour: the broker keeps everything in memory.
+const MAX_DEMO_SECONDS: u64 = 3600;
+
 /// What is to be done. A command has a variant here, an arm in [`parse`] and an arm in `main`.
 #[derive(Debug)]
 pub(crate) enum Command {
     Help,
     Version,
     Serve(Box<Config>),
+    Demo(Duration),
 }
 
 /// Reads the command line, the program's name first.
 pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, lexopt::Error> {
     let mut parser = lexopt::Parser::from_iter(args);
     match parser.next()? {
-        None => Err("a command is missing: serve".into()),
+        None => Err("a command is missing: serve or demo".into()),
         Some(Short('h') | Long("help")) => Ok(Command::Help),
         Some(Short('V') | Long("version")) => Ok(Command::Version),
         Some(Value(command)) if command == "serve" => serve(&mut parser),
+        Some(Value(command)) if command == "demo" => demo(&mut parser),
         Some(Value(command)) => Err(format!("unknown command {command:?}").into()),
         Some(option) => Err(option.unexpected()),
     }
@@ -90,6 +105,22 @@ fn serve(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Error> {
     Ok(Command::Serve(Box::new(config)))
 }
 
+fn demo(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Error> {
+    let mut seconds = DEMO_SECONDS;
+    while let Some(option) = parser.next()? {
+        match option {
+            Short('h') | Long("help") => return Ok(Command::Help),
+            Short('V') | Long("version") => return Ok(Command::Version),
+            Long("seconds") => seconds = value(parser)?,
+            other => return Err(other.unexpected()),
+        }
+    }
+    if !(MIN_DEMO_SECONDS..=MAX_DEMO_SECONDS).contains(&seconds) {
+        return Err(format!("--seconds must be {MIN_DEMO_SECONDS} to {MAX_DEMO_SECONDS}").into());
+    }
+    Ok(Command::Demo(Duration::from_secs(seconds)))
+}
+
 fn value<T>(parser: &mut lexopt::Parser) -> Result<T, lexopt::Error>
 where
     T: FromStr,
@@ -125,7 +156,10 @@ mod tests {
         assert_eq!(config.replica_fetch_wait, Duration::from_millis(50));
         assert_eq!((config.retention_bytes, config.retention_total_bytes), (60, 70));
         assert_eq!((config.max_request_bytes, config.max_message_bytes), (80, 90));
-        let options: Vec<&str> = line.split_whitespace().filter(|word| word.starts_with("--")).collect();
+        let Ok(Command::Demo(length)) = parse_line("demo --seconds 9") else { panic!("it is a right line") };
+        assert_eq!(length, Duration::from_secs(9));
+        let options: Vec<&str> =
+            line.split_whitespace().chain(["--seconds"]).filter(|word| word.starts_with("--")).collect();
         let listed = HELP.split_whitespace().filter(|word| word.starts_with("--"));
         for option in listed.filter(|option| !matches!(*option, "--help" | "--version")) {
             assert!(options.contains(&option), "{option} is listed but not tried here");

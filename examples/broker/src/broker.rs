@@ -97,8 +97,9 @@ impl Broker {
         self.cluster.set_paused(node, false);
     }
 
-    /// Answers what waits, closes the listeners and connections, and ends all tasks and threads.
-    pub async fn shutdown(mut self) {
+    /// Answers what waits, closes the listeners and connections, and ends all tasks and threads. Returns the last
+    /// counters.
+    pub async fn shutdown(mut self) -> Stats {
         // The flag first: a connection that has sent its last answer must find it set.
         self.closing.send_replace(true);
         self.cluster.shut_down();
@@ -106,6 +107,7 @@ impl Broker {
         if tokio::time::timeout(SHUTDOWN_PATIENCE, all_ended).await.is_err() {
             self.tasks.shutdown().await;
         }
+        self.cluster.stats()
     }
 }
 

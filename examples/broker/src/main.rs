@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod demo;
 
 use std::process::ExitCode;
 
@@ -28,6 +29,10 @@ fn main() -> ExitCode {
             Ok(())
         }
         Command::Serve(config) => run(serve(*config)),
+        Command::Demo(length) => run(async move {
+            println!("{}", args::WARNING);
+            demo::run(length).await.map_err(std::io::Error::other)
+        }),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
