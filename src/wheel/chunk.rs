@@ -67,7 +67,7 @@ pub(super) struct Chunk {
     /// The entries that wait: the bits of `live`, counted.
     pub(super) count: u8,
     /// An entry whose deadline is `min`.
-    min_at: u8,
+    min_at: u32,
 }
 
 const _: () = assert!(size_of::<Chunk>() == 32, "half a cache line");
@@ -82,11 +82,6 @@ impl Chunk {
     const EMPTY: Chunk =
         Chunk { live: 0, min: u64::MAX, next: NIL, prev: NIL, bucket: 0, len: 0, count: 0, min_at: 0 };
 
-    #[inline]
-    pub(super) fn is_full(&self) -> bool {
-        usize::from(self.len) == CHUNK
-    }
-
     /// The entry of the first that waits.
     #[inline]
     pub(super) fn first(&self) -> usize {
@@ -100,7 +95,7 @@ impl Chunk {
         self.len += 1;
         self.count += 1;
         self.live |= 1 << entry;
-        self.min_at = if deadline < self.min { entry as u8 } else { self.min_at };
+        self.min_at = if deadline < self.min { entry as u32 } else { self.min_at };
         self.min = self.min.min(deadline);
         body.deadlines[entry] = deadline;
         body.indices[entry] = index;
@@ -118,7 +113,7 @@ impl Chunk {
         let (mut min, mut min_at) = (u64::MAX, 0);
         for entry in bits(self.live) {
             if body.deadlines[entry] < min {
-                (min, min_at) = (body.deadlines[entry], entry as u8);
+                (min, min_at) = (body.deadlines[entry], entry as u32);
             }
         }
         (self.min, self.min_at) = (min, min_at);
@@ -173,12 +168,16 @@ pub(super) struct Chunks {
 }
 
 /// Chunks a segment.
-const SEGMENT: usize = 64;
+const SEGMENT: usize = 32;
 
 impl Chunks {
     pub(super) fn new() -> Self {
-        // Chunk 0 stands for none. It is never read but by a bug.
-        Chunks { heads: Vec::new(), bodies: Vec::new(), count: 1, spare: Vec::new(), bare: Vec::new() }
+        // Chunk 0 stands for none: it has no body.
+        let mut chunks =
+            Chunks { heads: Vec::new(), bodies: Vec::new(), count: 0, spare: Vec::new(), bare: Vec::new() };
+        let nil = chunks.grow();
+        debug_assert_eq!(nil, NIL);
+        chunks
     }
 
     #[inline]
@@ -201,11 +200,17 @@ impl Chunks {
         (body.indices[entry], body.deadlines[entry])
     }
 
-    /// Adds an entry to a chunk that has room.
+    /// Adds an entry to a chunk, if that has room and is not `NIL`.
     #[inline]
-    pub(super) fn push(&mut self, chunk: u32, index: u32, deadline: u64) -> Place {
-        let (head, body) = self.both(chunk);
-        Place::new(chunk, head.push(body, index, deadline))
+    pub(super) fn push(&mut self, chunk: u32, index: u32, deadline: u64) -> Option<Place> {
+        let (segment, at) = split(chunk);
+        let head = &mut self.heads[segment][at];
+        if usize::from(head.len) == CHUNK {
+            return None;
+        }
+        // `NIL` is the only one without a body that anyone asks for.
+        let body = self.bodies[segment][at].as_deref_mut()?;
+        Some(Place::new(chunk, head.push(body, index, deadline)))
     }
 
     /// Takes an entry out, leaving a hole. Returns whether the chunk needs to be looked at for more: it is empty or
@@ -216,7 +221,7 @@ impl Chunks {
         debug_assert!(head.live >> entry & 1 == 1, "entry {entry} of chunk {} is a hole", place.chunk());
         head.live &= !(1 << entry);
         head.count -= 1;
-        (LOOK >> (head.count % 64) & 1 == 1) | (usize::from(head.min_at) == entry)
+        (LOOK >> (head.count % 64) & 1 == 1) | (head.min_at as usize == entry)
     }
 
     /// Finds the earliest deadline of a chunk again.
@@ -227,7 +232,7 @@ impl Chunks {
 
     /// Whether a chunk that lost this entry has lost the one whose deadline it knows to be the earliest.
     pub(super) fn has_lost_min(&self, place: Place) -> bool {
-        usize::from(self.get(place.chunk()).min_at) == place.entry()
+        self.get(place.chunk()).min_at as usize == place.entry()
     }
 
     /// The two neighbours to merge, one of them `chunk`, the earlier one first.

@@ -76,19 +76,18 @@ impl Levels {
     pub(super) fn push(&mut self, at: At, index: u32, deadline: u64, moved: impl FnMut(u32, Place)) -> Place {
         let bucket = &mut self.buckets[usize::from(at)];
         bucket.min = bucket.min.min(deadline);
-        let mut chunk = bucket.tail;
-        if chunk == NIL || self.chunks.get(chunk).is_full() {
-            chunk = self.make_room(at, moved);
+        let tail = bucket.tail;
+        match self.chunks.push(tail, index, deadline) {
+            Some(place) => place,
+            None => self.push_to_new(at, index, deadline, moved),
         }
-        self.chunks.push(chunk, index, deadline)
     }
 
-    /// Takes a timer out, whichever bucket it is in. `moved` is told of the timers that change their place.
+    /// Takes a timer out, whichever bucket it is in. `moved` is told of the timers that change their place. Returns
+    /// the bucket, if that may be empty now.
     #[inline]
-    pub(super) fn remove(&mut self, place: Place, moved: impl FnMut(u32, Place)) {
-        if self.chunks.remove(place) {
-            self.tidy_up(place, moved);
-        }
+    pub(super) fn remove(&mut self, place: Place, moved: impl FnMut(u32, Place)) -> Option<At> {
+        if self.chunks.remove(place) { self.tidy_up(place, moved) } else { None }
     }
 
     /// Takes the first timer out of a bucket of level 0.
@@ -190,14 +189,14 @@ impl Levels {
 
     /// Does what is left to do after an entry was taken out of a chunk, if anything.
     #[inline(never)]
-    fn tidy_up(&mut self, place: Place, moved: impl FnMut(u32, Place)) {
+    fn tidy_up(&mut self, place: Place, moved: impl FnMut(u32, Place)) -> Option<At> {
         let id = place.chunk();
         let chunk = self.chunks.get(id);
         let (at, min) = (chunk.bucket, chunk.min);
         if chunk.live == 0 {
             self.forget_min(at, min);
             self.unlink(id);
-            return;
+            return Some(at);
         }
         // In level 0 all deadlines are the same, and nobody asks for the least.
         if level(at) > 0 && self.chunks.has_lost_min(place) {
@@ -210,15 +209,20 @@ impl Levels {
             self.chunks.merge(into, from, moved);
             self.unlink(from);
         }
+        None
     }
 
-    /// The last chunk of a bucket, with room: closed up, or added, in which case the caller fills it at once.
+    /// Appends a timer to a bucket whose last chunk is full: that is closed up, or another one added.
     #[inline(never)]
-    fn make_room(&mut self, at: At, moved: impl FnMut(u32, Place)) -> u32 {
+    fn push_to_new(&mut self, at: At, index: u32, deadline: u64, moved: impl FnMut(u32, Place)) -> Place {
         let tail = self.buckets[usize::from(at)].tail;
-        if tail != NIL && self.chunks.close_up(tail, moved) {
-            return tail;
-        }
+        let chunk =
+            if tail != NIL && self.chunks.close_up(tail, moved) { tail } else { self.append_chunk(at) };
+        self.chunks.push(chunk, index, deadline).expect("there is room now")
+    }
+
+    /// Adds an empty chunk to a bucket, which the caller fills at once.
+    fn append_chunk(&mut self, at: At) -> u32 {
         let id = self.chunks.allocate(at);
         let bucket = &mut self.buckets[usize::from(at)];
         let last = std::mem::replace(&mut bucket.tail, id);

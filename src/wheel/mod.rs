@@ -564,8 +564,8 @@ impl<T> TimingWheel<T> {
             Place::LATE => self.late.remove(index),
             place => {
                 let slots = &mut self.slots;
-                self.levels.remove(place, |index, place| slots.set_place(index, place));
-                if level::level(self.cascading) > 0 {
+                let emptied = self.levels.remove(place, |index, place| slots.set_place(index, place));
+                if emptied == Some(self.cascading) {
                     self.note_cascaded();
                 }
             }

@@ -32,7 +32,7 @@ pub(super) struct Slots<T> {
     /// Free slots at hand, the one to use next last: those freed last, which are still in the cache. While timers come
     /// and go in turn, this is all that is touched. To their segments they count as taken.
     recent: [u32; RECENT],
-    recent_len: usize,
+    recent_len: u32,
     /// How many slots hold an item.
     len: usize,
     /// How many slots are free in their segments.
@@ -86,13 +86,13 @@ impl<T> Slots<T> {
         if self.recent_len == 0 {
             self.refill();
         }
-        self.recent[(self.recent_len - 1) % RECENT]
+        self.recent[(self.recent_len as usize - 1) % RECENT]
     }
 
     /// Puts an item into the slot that `next` named.
     #[inline]
     pub(super) fn occupy(&mut self, index: u32, place: Place, item: T) -> TimerId {
-        debug_assert_eq!(index, self.recent[self.recent_len - 1]);
+        debug_assert_eq!(index, self.recent[self.recent_len as usize - 1]);
         self.recent_len -= 1;
         self.len += 1;
         let (at, within) = split(index);
@@ -121,8 +121,8 @@ impl<T> Slots<T> {
             unreachable!("it was taken a moment ago");
         };
         self.len -= 1;
-        if self.recent_len < RECENT && next != 0 {
-            self.recent[self.recent_len] = id.index;
+        if (self.recent_len as usize) < RECENT && next != 0 {
+            self.recent[self.recent_len as usize] = id.index;
             self.recent_len += 1;
         } else {
             self.free(id.index, next);
@@ -214,7 +214,7 @@ impl<T> Slots<T> {
     }
 
     pub(super) fn check_invariants(&self) {
-        let recent = &self.recent[..self.recent_len];
+        let recent = &self.recent[..self.recent_len as usize];
         let (mut len, mut vacant) = (0, 0);
         for (at, (segment, slots)) in self.segments.iter().zip(&self.slots).enumerate() {
             let mut taken = 0;
@@ -268,7 +268,7 @@ impl<T> Slots<T> {
         let segment = &mut self.segments[at as usize];
         let slots = &mut self.slots[at as usize];
         let base = at * SEGMENT as u32;
-        while self.recent_len < RECENT {
+        while (self.recent_len as usize) < RECENT {
             let within = if segment.rows != 0 {
                 self.vacant -= 1;
                 segment.take_free()
@@ -279,11 +279,11 @@ impl<T> Slots<T> {
                 break;
             };
             segment.taken += 1;
-            self.recent[self.recent_len] = base + within as u32;
+            self.recent[self.recent_len as usize] = base + within as u32;
             self.recent_len += 1;
         }
         // From the first on: a burst then goes through memory in one direction.
-        self.recent[..self.recent_len].reverse();
+        self.recent[..self.recent_len as usize].reverse();
         if segment.rows == 0 && slots.len() == SEGMENT {
             segment.open_at = CLOSED;
             self.open.pop();
@@ -317,7 +317,7 @@ impl<T> Slots<T> {
     fn free_recent(&mut self) {
         while self.recent_len > 0 {
             self.recent_len -= 1;
-            let index = self.recent[self.recent_len];
+            let index = self.recent[self.recent_len as usize];
             let (at, within) = split(index);
             match self.slots[at][within] {
                 Slot::Vacant { generation } => self.free(index, generation),
