@@ -83,14 +83,14 @@ impl Peer for Ixion {
 
 /// A queue needs a runtime for its clock. It is the real one for churn, burst and restart, in which no time is waited
 /// for, and a paused one where time passes.
-struct Delayed(DelayQueue<u64>, u64);
+struct Delayed(DelayQueue<u64>);
 
 impl Peer for Delayed {
     type Id = delay_queue::Key;
     const NAME: &'static str = "delay-queue";
 
     fn new() -> Self {
-        Delayed(DelayQueue::new(), 0)
+        Delayed(DelayQueue::new())
     }
 
     fn scope<R>(work: impl FnOnce() -> R) -> R {

@@ -156,6 +156,7 @@ pub(super) fn bits(mut rest: u64) -> impl Iterator<Item = usize> {
 }
 
 /// All chunks of a wheel, and those that are free.
+#[allow(clippy::vec_box, reason = "the tables grow by boxes so that what is in them is not copied")]
 pub(super) struct Chunks {
     /// In segments, so that growing copies nothing.
     heads: Vec<Box<[Chunk; SEGMENT]>>,

@@ -58,29 +58,28 @@
 //! array is read in a stream, but to take a timer out of its middle is a problem, and so is growing it. So a bucket is
 //! a list of *chunks* of 64 timers. A timer's slot says in which chunk it is and where; to stop it is to clear
 //! a bit in the chunk's head, without even looking at its entry. Two sparse neighbours become one, so half-empty
-//! chunks don't pile up, and nothing is ever larger than a chunk: no call moves more than 64 timers,
-//! copies a table, or walks a bucket, but `next_expiration` (see there) and a `pop_expired` that cascades.
-//! For that one there is [`TimingWheel::pop_expired_within`], which stops half-way.
+//! chunks don't pile up, and nothing is ever larger than a chunk: no call moves more than 64 timers or copies them to
+//! a larger table, but a `pop_expired` that cascades; for that one there is [`TimingWheel::pop_expired_within`],
+//! which stops half-way. To look for a bucket's earliest deadline is to look at the heads of its chunks.
 //!
-//! **What it costs.** Starting, stopping and moving a timer: O(1), at most one chunk of work. Expiring: O(1),
+//! **What it costs.** Starting, stopping and moving a timer: O(1), at most two chunks of work. Expiring: O(1),
 //! and at most ten moves before, one for each level; in practice one or two. Memory: for an 8-byte item 16 bytes in
-//! its slot and 12 in a chunk, which is 65 to 100 % full.
+//! its slot and 12 in a chunk that is about two thirds full: 30 to 40.
 //!
-//! **Source.** G. Varghese, T. Lauck, *Hashed and Hierarchical Timing Wheels*, SOSP 1987, scheme 7. To choose the
-//! level by the highest differing digit instead of by the distance is from later kernels and runtimes; the paper's
-//! wheel lets a timer expire from a higher level a little early or moves it once more.
+//! **Source.** G. Varghese, T. Lauck, *Hashed and Hierarchical Timing Wheels*, SOSP 1987, scheme 7.
 //!
 //! This module is pure: it knows no clock, lock or thread. Whoever owns the wheel tells it what time it is.
 
 mod chunk;
+mod invariants;
 mod late;
 mod level;
 mod slots;
 #[cfg(test)]
 mod tests;
+mod timer;
 
 use std::fmt;
-use std::num::NonZeroU32;
 
 use chunk::Place;
 use late::Late;
@@ -88,6 +87,9 @@ use level::{At, Levels};
 use slots::Slots;
 
 use crate::tick::Tick;
+
+pub(crate) use timer::AtHand;
+pub use timer::{Expired, Step, TimerId};
 
 /// A set of timers, each with a deadline and an item that it gives back when the deadline has come.
 ///
@@ -124,49 +126,6 @@ pub struct TimingWheel<T> {
     /// The bucket that is being cascaded, if its level is above 0. The position is then the start of its block,
     /// and until it is empty, what is started in that block goes behind what still waits in it.
     cascading: At,
-}
-
-/// The name of a timer: which slot, and which of those that used the slot one after the other.
-///
-/// Never given out twice by the same wheel. It means something only to the wheel that gave it: another one
-/// answers for a timer of its own, or for none.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TimerId {
-    index: u32,
-    generation: NonZeroU32,
-}
-
-/// A timer whose deadline has come.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Expired<T> {
-    /// The name that it had. It is no longer valid.
-    pub id: TimerId,
-    /// The deadline that it was given.
-    pub deadline: Tick,
-    /// What it kept.
-    pub item: T,
-}
-
-/// What a bounded pop came to; see [`TimingWheel::pop_expired_within`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Step<T> {
-    /// A timer has expired.
-    Expired(Expired<T>),
-    /// The budget is used up. There may be more that is due.
-    Paused,
-    /// Nothing more is due.
-    Done,
-}
-
-/// What is at hand; see [`TimingWheel::bring_to_hand`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum AtHand {
-    /// A timer with this deadline.
-    Due(Tick),
-    /// The budget is used up before that was known.
-    Paused,
-    /// Nothing is due.
-    Nothing,
 }
 
 /// The timer that expires next, if one is due.
@@ -221,7 +180,7 @@ impl<T> TimingWheel<T> {
     ///
     /// # Complexity
     ///
-    /// O(1): at most one chunk of timers is looked at.
+    /// O(1): at most two chunks of timers are looked at.
     #[doc(alias = "cancel")]
     #[doc(alias = "remove")]
     #[inline]
@@ -318,16 +277,12 @@ impl<T> TimingWheel<T> {
             Due::Tick(at) => (self.levels.pop(at), self.position),
         };
         *budget -= 1;
-        let id = self.slots.id(index);
-        let (_, item) = self.slots.take(id).expect("what is due has a slot");
+        let (id, item) = self.slots.remove(index);
         Step::Expired(Expired { id, deadline: Tick::new(deadline), item })
     }
 
-    /// Brings the first timer that is due at `now` to hand and returns its deadline, within a budget of moves; a
-    /// [`peek_expired`](Self::peek_expired) or [`pop_expired`](Self::pop_expired) that follows moves nothing more.
-    ///
-    /// For a caller that holds a lock and looks before it pops. The deadline may be after `now` if the wheel has
-    /// been later than that and the timer was started with a deadline in between.
+    /// Brings the first timer that is due at `now` to hand, within a budget of moves; a pop or peek that follows
+    /// moves nothing more. For a caller that holds a lock and looks before it pops.
     pub(crate) fn bring_to_hand(&mut self, now: Tick, budget: &mut usize) -> AtHand {
         match self.advance(now, budget) {
             Due::Nothing => AtHand::Nothing,
@@ -428,12 +383,12 @@ impl<T> TimingWheel<T> {
 
     /// Returns how many bytes of memory the wheel holds, apart from what the items own elsewhere.
     ///
-    /// For an 8-byte item it is about 28 to 45 bytes a timer, and 12 kB for the buckets. It follows the number of
+    /// For an 8-byte item it is about 30 to 40 bytes a timer, and 12 kB for the buckets. It follows the number of
     /// timers down after a burst.
     ///
     /// # Complexity
     ///
-    /// O(timers / 256), with a small factor.
+    /// O(timers / 1000).
     #[must_use]
     pub fn heap_size(&self) -> usize {
         self.slots.heap_size() + self.levels.heap_size() + self.late.heap_size()
@@ -443,46 +398,6 @@ impl<T> TimingWheel<T> {
     #[doc(alias = "drain")]
     pub fn into_items(self) -> impl Iterator<Item = T> {
         self.slots.into_items()
-    }
-
-    /// Checks that the wheel is what the module says it is. For tests: takes as long as the wheel is large.
-    ///
-    /// # Panics
-    ///
-    /// If it is not, which is a bug of the wheel.
-    #[doc(hidden)]
-    pub fn check_invariants(&self) {
-        self.slots.check_invariants();
-        let mut places: Vec<(u32, Place)> = Vec::new();
-        let cascading = level::level(self.cascading);
-        self.levels.check_invariants(|at, place, index, deadline| {
-            assert!(deadline >= self.position && deadline <= LAST, "{deadline} at {}", self.position);
-            let expected = level::locate(self.position, deadline);
-            let waits_to_move = at == self.cascading && level::level(expected) < cascading;
-            assert!(at == expected || waits_to_move, "{deadline} is in {at}, not {expected}");
-            places.push((index, place));
-        });
-        if cascading > 0 {
-            assert!(self.levels.is_occupied(self.cascading), "an empty bucket is cascaded");
-            assert_eq!(level::start_of(self.position, self.cascading), self.position);
-        }
-        let (mut never, mut late) = (0, 0);
-        places.sort_unstable_by_key(|it| it.0);
-        let mut in_buckets = places.into_iter();
-        for (index, place) in self.slots.places() {
-            match place {
-                Place::NEVER => never += 1,
-                Place::LATE => {
-                    late += 1;
-                    let deadline = self.late.deadline(index).expect("a late timer is among the late ones");
-                    assert!(deadline < self.position, "{deadline} is late at {}", self.position);
-                }
-                place => assert_eq!(in_buckets.next(), Some((index, place)), "slot and bucket agree"),
-            }
-        }
-        assert_eq!(in_buckets.next(), None, "in a bucket, but in no slot");
-        assert_eq!(late, self.late.len());
-        assert!(never <= self.len());
     }
 
     /// Moves the position to the next timer that is due at `now`, or to `now` if there is none.
@@ -577,23 +492,6 @@ impl<T> TimingWheel<T> {
     }
 }
 
-impl TimerId {
-    /// The id that [`as_u64`](Self::as_u64) made a number of. Any other number gives an id that names nothing.
-    pub(crate) const fn from_u64(number: u64) -> Self {
-        let generation = match NonZeroU32::new((number >> 32) as u32) {
-            Some(generation) => generation,
-            None => NonZeroU32::MAX,
-        };
-        TimerId { index: number as u32, generation }
-    }
-
-    /// Returns the id as a number.
-    #[must_use]
-    pub const fn as_u64(self) -> u64 {
-        (self.generation.get() as u64) << 32 | self.index as u64
-    }
-}
-
 impl<T> Default for TimingWheel<T> {
     fn default() -> Self {
         TimingWheel::new()
@@ -607,12 +505,6 @@ impl<T> fmt::Debug for TimingWheel<T> {
             .field("len", &self.len())
             .field("next_expiration", &self.next_expiration())
             .finish()
-    }
-}
-
-impl fmt::Debug for TimerId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "TimerId({}.{})", self.index, self.generation)
     }
 }
 

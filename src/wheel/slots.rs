@@ -2,8 +2,8 @@
 
 use std::num::NonZeroU32;
 
-use super::TimerId;
 use super::chunk::Place;
+use super::timer::TimerId;
 
 /// Slots a segment. A table that grows by whole segments never copies what it holds, so no call pays for a
 /// growth; and a segment is the unit in which memory goes back. 1024 slots keep the tables of segments small
@@ -115,11 +115,25 @@ impl<T> Slots<T> {
             Slot::Taken { generation, .. } if generation == id.generation => {}
             _ => return None,
         }
-        let next = id.generation.get().wrapping_add(1);
-        let Slot::Taken { place, item, .. } = std::mem::replace(slot, Slot::Vacant { generation: next })
-        else {
-            unreachable!("it was taken a moment ago");
-        };
+        let (_, place, item) = slot.vacate();
+        self.recycle(id);
+        Some((place, item))
+    }
+
+    /// Moves out the item of a slot that is known to be taken, and frees the slot.
+    #[inline]
+    pub(super) fn remove(&mut self, index: u32) -> (TimerId, T) {
+        let (at, within) = split(index);
+        let (generation, _, item) = self.slots[at][within].vacate();
+        let id = TimerId { index, generation };
+        self.recycle(id);
+        (id, item)
+    }
+
+    /// Keeps a slot that was vacated at hand, or gives it back.
+    #[inline]
+    fn recycle(&mut self, id: TimerId) {
+        let next = next_generation(id.generation);
         self.len -= 1;
         if (self.recent_len as usize) < RECENT && next != 0 {
             self.recent[self.recent_len as usize] = id.index;
@@ -129,17 +143,6 @@ impl<T> Slots<T> {
         }
         if self.len == 0 && self.open.len() > 1 {
             self.free_recent();
-        }
-        Some((place, item))
-    }
-
-    /// The name of the timer in a slot.
-    #[inline]
-    pub(super) fn id(&self, index: u32) -> TimerId {
-        let (at, within) = split(index);
-        match self.slots[at][within] {
-            Slot::Taken { generation, .. } => TimerId { index, generation },
-            Slot::Vacant { .. } => unreachable!("only a taken slot has a name"),
         }
     }
 
@@ -384,6 +387,21 @@ impl<T> Slots<T> {
     }
 }
 
+impl<T> Slot<T> {
+    /// Moves out what a taken slot holds, and leaves the next generation.
+    #[inline]
+    fn vacate(&mut self) -> (NonZeroU32, Place, T) {
+        let next = match *self {
+            Slot::Taken { generation, .. } => next_generation(generation),
+            Slot::Vacant { .. } => unreachable!("only a taken slot is vacated"),
+        };
+        match std::mem::replace(self, Slot::Vacant { generation: next }) {
+            Slot::Taken { generation, place, item } => (generation, place, item),
+            Slot::Vacant { .. } => unreachable!("it was taken a moment ago"),
+        }
+    }
+}
+
 impl Segment {
     fn new() -> Self {
         Segment { free: [0; ROWS], rows: 0, taken: 0, open_at: CLOSED, first: 1, fresh: 1 }
@@ -404,4 +422,10 @@ impl Segment {
 #[inline]
 fn split(index: u32) -> (usize, usize) {
     (index as usize / SEGMENT, index as usize % SEGMENT)
+}
+
+/// The generation after this one, or 0 if there is none.
+#[inline]
+fn next_generation(generation: NonZeroU32) -> u32 {
+    generation.get().wrapping_add(1)
 }

@@ -1,3 +1,5 @@
+//! What only the inside of the wheel can show.
+
 use super::*;
 use crate::testing::{Script, Step as Do, When};
 
