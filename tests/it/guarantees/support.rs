@@ -41,6 +41,12 @@ impl DelayedOperation for Probe {
     }
 }
 
+impl PartialEq for Probe {
+    fn eq(&self, other: &Probe) -> bool {
+        self.number == other.number
+    }
+}
+
 /// What a test keeps of a probe.
 #[derive(Clone)]
 pub(super) struct Handle {

@@ -92,21 +92,8 @@ fn a_timeout_past_the_end_of_time_is_never_and_one_within_is_exact() {
     bench.advance(4);
     assert_eq!(bench.drive().0, 0);
     bench.advance(1);
-    assert_eq!(bench.drive(), (1, Drive::default_after(1)));
+    assert_eq!(bench.drive(), (1, Drive { expired: 1, more: false, next: None }));
     assert_eq!(bench.purgatory.next_expiration(), None);
-}
-
-trait After {
-    fn default_after(expired: usize) -> Drive;
-}
-
-impl After for Drive {
-    /// A drive that expired so many and left nothing that will be due.
-    fn default_after(expired: usize) -> Drive {
-        let mut drive = Drive::default();
-        drive.expired = expired;
-        drive
-    }
 }
 
 #[test]
