@@ -90,7 +90,7 @@ impl Peer for Purgatory<u64, Request> {
 
     fn count(&self, keys: usize) -> usize {
         let stats = self.stats();
-        assert!(stats.balances(), "{stats:?}");
+        assert!(stats.balances() && stats.panics == 0, "{stats:?}");
         assert_eq!(stats.watched, keys * stats.pending, "nothing is kept: {stats:?}");
         stats.pending
     }
@@ -188,7 +188,7 @@ impl DelayedOperation for Request {
 
     #[inline]
     fn on_complete(self, outcome: Outcome) {
-        assert!(outcome == Outcome::Expired || self.0.ready.load(Ordering::Relaxed));
+        assert!(outcome != Outcome::Satisfied || self.0.ready.load(Ordering::Relaxed));
         assert!(!self.0.ended.swap(true, Ordering::Relaxed), "it ends once");
         ENDED[self.0.lane].fetch_add(1, Ordering::Relaxed);
     }
