@@ -279,43 +279,66 @@ impl<P: Peer> Lane<P> {
     }
 }
 
-/// Runs a closed loop in as many threads as it wants, `steps` in all. The time is that of the slowest.
-fn run<P: Peer>(lanes: &mut [Lane<P>], steps: u64) -> Duration {
-    let start = Instant::now();
-    if let [lane] = lanes {
-        (0..steps).for_each(|_| lane.step());
-        return start.elapsed();
+/// A closed loop that runs.
+struct ClosedLoop<P: Peer> {
+    peer: Arc<P>,
+    driver: P::Driver,
+    lanes: Vec<Lane<P>>,
+}
+
+impl<P: Peer> ClosedLoop<P> {
+    fn new(load: Load) -> Self {
+        ENDED.iter().for_each(|ended| ended.store(0, Ordering::Relaxed));
+        let peer = Arc::new(P::new());
+        let lanes = (0..load.threads).map(|number| Lane::new(&peer, load, number)).collect();
+        ClosedLoop { driver: peer.drive(), peer, lanes }
     }
-    let share = steps.div_ceil(lanes.len() as u64);
-    thread::scope(|scope| {
-        for lane in lanes {
-            scope.spawn(move || (0..share).for_each(|_| lane.step()));
+
+    /// Runs so many steps, all threads together. The time is that of the slowest.
+    fn run(&mut self, steps: u64) -> Duration {
+        let start = Instant::now();
+        if let [lane] = &mut self.lanes[..] {
+            (0..steps).for_each(|_| lane.step());
+            return start.elapsed();
         }
-    });
-    start.elapsed()
+        let share = steps.div_ceil(self.lanes.len() as u64);
+        thread::scope(|scope| {
+            for lane in &mut self.lanes {
+                scope.spawn(move || (0..share).for_each(|_| lane.step()));
+            }
+        });
+        start.elapsed()
+    }
+
+    /// Lets everything end.
+    fn finish(mut self) {
+        drop(self.driver);
+        let made: u64 = self.lanes.iter().map(|lane| lane.made).sum();
+        let ended = || ENDED.iter().map(|ended| ended.load(Ordering::Relaxed)).sum::<u64>();
+        assert_eq!(self.peer.count(3) as u64, made - ended(), "what waits is what has not ended");
+        self.lanes.iter_mut().for_each(|lane| (0..RING).for_each(|_| lane.satisfy_oldest()));
+        while ended() < made {
+            thread::sleep(Duration::from_millis(1));
+            self.peer.expire();
+        }
+        assert_eq!((self.peer.count(3), ended()), (0, made), "all have ended, each once");
+    }
 }
 
 fn closed_loop<P: Peer>(criterion: &mut Criterion) {
     for load in LOADS {
-        ENDED.iter().for_each(|ended| ended.store(0, Ordering::Relaxed));
-        let peer = Arc::new(P::new());
-        let driver = peer.drive();
-        let mut lanes: Vec<_> = (0..load.threads).map(|number| Lane::new(&peer, load, number)).collect();
+        let mut running = None;
         let mut group = group(criterion, "purgatory");
         // Until as many expire as are made to.
         group.warm_up_time(Duration::from_millis(1500)).measurement_time(Duration::from_secs(3));
-        let id = BenchmarkId::new(format!("closed-loop/{}", load.name), P::NAME);
         group.throughput(Throughput::Elements(1));
-        group.bench_function(id, |bencher| bencher.iter_custom(|steps| run(&mut lanes, steps)));
-        drop(driver);
-        let made: u64 = lanes.iter().map(|lane| lane.made).sum();
-        let ended = || ENDED.iter().map(|ended| ended.load(Ordering::Relaxed)).sum::<u64>();
-        assert_eq!(peer.count(3) as u64, made - ended(), "what waits is what has not ended");
-        lanes.iter_mut().for_each(|lane| (0..RING).for_each(|_| lane.satisfy_oldest()));
-        while ended() < made {
-            peer.expire();
+        group.bench_function(BenchmarkId::new(format!("closed-loop/{}", load.name), P::NAME), |bencher| {
+            let running = running.get_or_insert_with(|| ClosedLoop::<P>::new(load));
+            bencher.iter_custom(|steps| running.run(steps));
+        });
+        if let Some(running) = running {
+            running.finish();
         }
-        assert_eq!((peer.count(3), ended()), (0, made), "all have ended, each once");
     }
 }
 
