@@ -1,0 +1,137 @@
+#!/usr/bin/env bash
+# An unmodified client, kcat, against a running broker: ci/kcat.sh BOOTSTRAP CONTROL
+# Each scenario prints a line; the last line counts them. Topics have names of their own, so it can be run again and again.
+set -uo pipefail
+
+[ $# = 2 ] || { echo "usage: $0 BOOTSTRAP CONTROL" >&2; exit 2; }
+broker=$1
+control=$2
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+topic="kcat-$$-$RANDOM"
+passed=0
+failed=0
+
+# verdict NAME COMMAND...: passes if the command does.
+verdict() {
+    local name=$1
+    shift
+    if "$@"; then
+        passed=$((passed + 1))
+        echo "PASS $name"
+    else
+        failed=$((failed + 1))
+        echo "FAIL $name"
+    fi
+}
+
+# between VALUE LOW HIGH
+between() { [ "$1" -ge "$2" ] && [ "$1" -le "$3" ]; }
+
+now_ms() { date +%s%3N; }
+
+# One line to the control port, its reply on standard output.
+tell() {
+    local reply
+    exec 7<>"/dev/tcp/${control%:*}/${control##*:}" || return 1
+    echo "$1" >&7
+    IFS= read -r -t 10 reply <&7
+    exec 7>&-
+    echo "$reply"
+}
+
+produce() { timeout 30 kcat -q -b "$broker" -P "$@"; }
+consume() { timeout 30 kcat -q -b "$broker" -C "$@"; }
+
+lists_the_nodes() {
+    timeout 30 kcat -b "$broker" -L -m 10 >"$scratch/list" || return 1
+    [ "$(grep -c '^  broker [123] at ' "$scratch/list")" = 3 ]
+}
+verdict "metadata lists three nodes" lists_the_nodes
+
+# Each level of acks in turn; then everything is read back, in order.
+reads_back_what_it_wrote() {
+    local acks
+    for acks in 0 1 all; do
+        seq -f "acks=$acks %g" 100 | tee -a "$scratch/written" | produce -t "$topic" -p 0 -X "acks=$acks" || return 1
+    done
+    consume -t "$topic" -p 0 -o beginning -e >"$scratch/read" || return 1
+    cmp "$scratch/written" "$scratch/read"
+}
+verdict "records of acks 0, 1 and all are read back in order" reads_back_what_it_wrote
+
+reads_back_what_it_compressed() {
+    local codec
+    for codec in gzip snappy lz4 zstd; do
+        seq -f "$codec %g" 200 | tee -a "$scratch/compressed" |
+            produce -t "$topic-z" -p 0 -z "$codec" -X enable.idempotence=true || return 1
+    done
+    consume -t "$topic-z" -p 0 -o beginning -e >"$scratch/inflated" || return 1
+    cmp "$scratch/compressed" "$scratch/inflated"
+}
+verdict "compressed batches of an idempotent producer are read back" reads_back_what_it_compressed
+
+# The round-trip times of empty polls, as the client's own log has them.
+an_empty_poll_takes_its_time() {
+    local slowest fastest
+    timeout 5 kcat -b "$broker" -C -t "$topic" -p 0 -o end -X fetch.wait.max.ms=700 -X debug=protocol 2>&1 |
+        grep -oE 'FetchResponse.*rtt [0-9.]+' | grep -oE 'rtt [0-9]+' | cut -d' ' -f2 | tail -3 | sort -n >"$scratch/rtt"
+    fastest=$(head -1 "$scratch/rtt")
+    slowest=$(tail -1 "$scratch/rtt")
+    echo "     round trips of ${fastest:-no} to ${slowest:-no} ms for a wait of 700 ms"
+    between "${fastest:-0}" 700 1500 && between "${slowest:-0}" 700 1500
+}
+verdict "an empty poll is answered when its wait is over" an_empty_poll_takes_its_time
+
+an_append_ends_a_poll() {
+    local started took reader
+    consume -t "$topic" -p 0 -o end -c 1 -u -X fetch.wait.max.ms=20000 >"$scratch/woken" &
+    reader=$!
+    sleep 2
+    started=$(now_ms)
+    echo "good morning" | produce -t "$topic" -p 0 -X acks=all || return 1
+    wait "$reader" || return 1
+    took=$(($(now_ms) - started))
+    echo "     woken after $took ms, of a wait of 20000 ms"
+    [ "$(cat "$scratch/woken")" = "good morning" ] && between "$took" 0 5000
+}
+verdict "an append ends a poll that waits" an_append_ends_a_poll
+
+a_paused_follower_costs_the_timeout() {
+    local started took
+    [ "$(tell pause)" = ok ] || return 1
+    started=$(now_ms)
+    echo "too late" | timeout 60 kcat -b "$broker" -P -t "$topic" -p 0 -X acks=all -X request.timeout.ms=1000 \
+        -X message.timeout.ms=30000 -X retries=0 -X socket.timeout.ms=60000 >"$scratch/refused" 2>&1
+    took=$(($(now_ms) - started))
+    [ "$(tell resume)" = ok ] || return 1
+    echo "     refused after $took ms, for a timeout of 1000 ms"
+    grep -q 'Request timed out' "$scratch/refused" && between "$took" 1000 10000
+}
+verdict "with a paused follower acks=all ends with a timeout of the broker's" a_paused_follower_costs_the_timeout
+
+# What timed out is in the log all the same, and new records are acknowledged again.
+all_is_well_after_resume() {
+    echo "in time" | produce -t "$topic" -p 0 -X acks=all -X request.timeout.ms=20000 || return 1
+    consume -t "$topic" -p 0 -o -2 -e >"$scratch/last" || return 1
+    printf 'too late\nin time\n' | cmp - "$scratch/last"
+}
+verdict "after resume nothing is missing" all_is_well_after_resume
+
+counts_balance() {
+    tell stats >"$scratch/stats" || return 1
+    python3 - "$scratch/stats" <<'PYTHON'
+import json, sys
+stats = json.load(open(sys.argv[1]))
+for name in "produce", "fetch":
+    books = stats[name]
+    ends = sum(books[end] for end in ("satisfied", "expired", "forced", "cancelled", "shut_down", "panicked"))
+    print(f"     {name}: {books['registered']} registered, {ends} ended, {books['pending']} pending")
+    assert abs(books["registered"] - ends - books["pending"]) <= stats["connections"], "the books don't balance"
+    assert books["panicked"] == 0 and books["satisfied"] > 0 and books["expired"] > 0, books
+PYTHON
+}
+verdict "the books show satisfied and expired requests and balance" counts_balance
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
