@@ -121,4 +121,17 @@
 //!
 //! Its [module](crate::wheel) explains the structure. What was measured, and what was tried instead:
 //!
-//! WHEEL-FINDINGS
+//! * *Taken: a bucket is a list of chunks of 64 timers*, streamed when they move or expire; a timer's slot says where it
+//!   is, and stopping it clears a bit in the chunk's head. Two sparse neighbours become one. For an 8-byte item 39 to
+//!   47 bytes a timer, also after long churn.
+//! * *Against buckets as plain arrays that are cleaned lazily* (the entry stays, its stamp no longer fits; compaction when
+//!   more than half is stale): as fast or up to twice as fast where thousands of timers are spread over many ticks, and
+//!   a tie at a million; but compaction, growth and moving down are each O(bucket) in one call, the stamps wrap after
+//!   2^32 restarts of one slot, and it holds 68 to 101 bytes a timer after churn.
+//! * *Against a doubly linked list through the slots* (the paper's, and most kernels'): half the cost of starting and
+//!   stopping up to 100,000 timers and 0.6 to 0.9 of it at a million; but each expiry and each move down is a
+//!   dependent cache miss, twice the cost at a million.
+//! * Both losers are kept in `benches/support`, and `cargo bench --bench wheel` compares all three with a queue of tokio-util
+//!   and a B-tree in one run.
+//! * *What bounds it at a million timers*: three dependent cache misses to stop one (the caller's handle, the slot, the
+//!   chunk's head).

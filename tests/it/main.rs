@@ -1,6 +1,7 @@
 //! The public behaviour of the crate, held against its models.
 
 mod guarantees;
+mod purgatory_order;
 mod real_threads;
 mod wheel_field;
 mod wheel_kafka;
