@@ -1,6 +1,7 @@
 //! The public behaviour of the crate, held against its models.
 
 mod guarantees;
+mod kafka_delayed_operation;
 mod purgatory_order;
 mod real_threads;
 mod wheel_field;
