@@ -9,6 +9,7 @@ use crate::operation::DelayedOperation;
 use crate::purgatory::Purgatory;
 use crate::purgatory::engine::Engine;
 use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering};
+use crate::trampoline::{Call, has_leftovers};
 use std::fmt;
 use std::hash::Hash;
 use std::io;
@@ -19,13 +20,17 @@ use std::time::Duration;
 /// The longest sleep. A bound for its own sake: one wake-up a day is nothing, and no platform's wait takes more.
 const MAX_SLEEP: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// How soon a purgatory is asked again whose clock has panicked.
+const RETRY: Duration = Duration::from_millis(10);
+
 /// One thread that drives any number of purgatories.
 ///
 /// It sleeps in real time, so its purgatories should be on a [`SystemClock`](crate::SystemClock); one on a
 /// [`ManualClock`](crate::ManualClock) is best driven by hand.
 ///
 /// Dropping it stops and joins the thread; on its own thread, from a callback, it lets the thread go, which ends after
-/// the callback. The purgatories stay as they are and can be driven by another.
+/// the callback. The purgatories stay as they are and can be driven by another. Callbacks that a bounded pass has put off
+/// run before the thread ends; a chain of callbacks that feeds itself for ever keeps it.
 ///
 /// # Examples
 ///
@@ -132,13 +137,17 @@ impl Roster {
             // A copy, since callbacks may add purgatories, and drop them.
             let driven = self.driven.lock().clone();
             self.drive(&driven);
+            // What the bounded passes left behind, whosever it is: it does not wait for another purgatory to be due.
+            drop(Call::enter_pass());
             let sleep = self.plan(&driven);
+            let sleep = if has_leftovers() { Duration::ZERO } else { sleep };
             // Nobody's purgatory is kept alive by a thread that sleeps.
             drop(driven);
             if !self.is_stopped() {
                 self.bell.wait(Some(sleep));
             }
         }
+        drop(Call::enter());
         let driven = std::mem::take(&mut *self.driven.lock());
         for purgatory in driven {
             purgatory.detach(&self.bell);
@@ -167,8 +176,12 @@ impl Roster {
             if purgatory.is_over() {
                 purgatory.detach(&self.bell);
                 self.driven.lock().retain(|other| other.number() != purgatory.number());
-            } else if let Some(next) = caught(|| purgatory.time_to_next()).flatten() {
-                sleep = sleep.min(next);
+                continue;
+            }
+            match caught(|| purgatory.time_to_next()) {
+                Some(Some(next)) => sleep = sleep.min(next),
+                Some(None) => {}
+                None => sleep = sleep.min(RETRY),
             }
         }
         sleep

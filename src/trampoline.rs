@@ -10,6 +10,7 @@
 use crate::sync::thread_local;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::mem::ManuallyDrop;
 
 /// How many put-off jobs one pass of a drive runs, so that a chain that feeds itself for ever cannot hold it for
 /// ever. A thousand callbacks of a microsecond are a millisecond, the default tick.
@@ -22,19 +23,29 @@ struct Lane {
     depth: Cell<u32>,
     /// How many looks (`try_complete`) this thread is in.
     looks: Cell<u32>,
-    jobs: RefCell<VecDeque<Job>>,
+    /// Not dropped with the thread: a lane without a destructor stays in reach of the thread's other destructors, which
+    /// may call the engine. [`Rest`] empties it.
+    jobs: ManuallyDrop<RefCell<VecDeque<Job>>>,
 }
+
+/// Runs what a bounded pass has left behind when its thread ends, one job after the other: nothing is lost.
+struct Rest;
 
 thread_local! {
-    static LANE: Lane = Lane { depth: Cell::new(0), looks: Cell::new(0), jobs: RefCell::new(VecDeque::new()) };
+    static LANE: Lane = Lane {
+        depth: Cell::new(0),
+        looks: Cell::new(0),
+        jobs: ManuallyDrop::new(RefCell::new(VecDeque::new())),
+    };
+    #[allow(clippy::missing_const_for_thread_local, reason = "the models' macro has no const form")]
+    static REST: Rest = Rest;
 }
 
-impl Drop for Lane {
-    /// A thread that ends runs what a bounded pass left behind: nothing is lost.
+impl Drop for Rest {
     fn drop(&mut self) {
-        while let Some(job) = self.next_job() {
-            job();
-        }
+        drop(Call::enter());
+        // And the memory.
+        let _ = LANE.try_with(|lane| std::mem::take(&mut *lane.jobs.borrow_mut()));
     }
 }
 
@@ -64,7 +75,6 @@ impl Call {
     }
 
     fn with_budget(budget: usize) -> Self {
-        // A thread that is being torn down has no lane any more: its calls nest, and are few.
         let depth = LANE.try_with(|lane| lane.depth.replace(lane.depth.get() + 1)).unwrap_or(0);
         Call { outermost: depth == 0, budget: Cell::new(budget) }
     }
@@ -82,6 +92,7 @@ impl Call {
     /// Puts a job behind those that wait.
     pub(crate) fn put_off(&self, job: impl FnOnce() + 'static) {
         let mut job = Some(job);
+        let _ = REST.try_with(|_| ());
         let queued = LANE.try_with(|lane| {
             let job = job.take().expect("try_with runs its closure once");
             lane.jobs.borrow_mut().push_back(Box::new(job));
@@ -169,6 +180,28 @@ mod tests {
         drop(Call::enter());
         assert_eq!(ran.get(), JOBS_PER_PASS + 10);
         assert!(!has_leftovers());
+    }
+
+    #[test]
+    fn a_thread_that_ends_runs_the_rest_one_after_the_other() {
+        fn again(left: u32, ran: std::sync::Arc<std::sync::atomic::AtomicU32>) {
+            ran.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            if left > 0 {
+                let call = Call::enter();
+                call.put_off(move || again(left - 1, ran));
+            }
+        }
+        let ran = std::sync::Arc::default();
+        let counted = std::sync::Arc::clone(&ran);
+        let small = std::thread::Builder::new().stack_size(128 * 1024);
+        let thread = small.spawn(move || {
+            let pass = Call::enter_pass();
+            again(100_000, counted);
+            drop(pass);
+            assert!(has_leftovers());
+        });
+        thread.unwrap().join().unwrap();
+        assert_eq!(ran.load(std::sync::atomic::Ordering::Relaxed), 100_001);
     }
 
     #[test]

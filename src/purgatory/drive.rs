@@ -2,13 +2,14 @@
 
 use crate::operation::cell::Decision;
 use crate::operation::{DelayedOperation, Outcome};
-use crate::purgatory::engine::{Drives, Engine, Timed, Waiter};
+use crate::purgatory::engine::{Drives, Engine, SpareKeys, Timed, Waiter};
 use crate::purgatory::results::{Cancelled, Drive, HandedBack};
 use crate::sync::{Arc, Ordering, planted};
 use crate::tick::Tick;
 use crate::trampoline::{Call, has_leftovers};
 use crate::wheel::{AtHand, TimingWheel};
 use smallvec::SmallVec;
+use std::collections::VecDeque;
 use std::hash::Hash;
 use std::time::Duration;
 
@@ -57,24 +58,30 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
             }
             let mut batch = Batch::new();
             heads[index] = self.take_due(index, tick, drive, &mut batch);
-            for waiter in batch {
-                expired += usize::from(self.expire_one(&waiter, &call));
-            }
+            expired += self.expire_all(batch, &call);
         }
         self.drives.end_pass(now, more);
         (expired, more)
     }
 
-    fn expire_one(self: &Arc<Self>, waiter: &Arc<Waiter<O>>, call: &Call) -> bool {
-        match waiter.cell.decide(Outcome::Expired) {
-            Decision::Held => {
-                self.end(waiter, Outcome::Expired, call);
-                true
+    /// Decides what was taken out, all of it before the first callback: a callback that cancels, resets or shuts down
+    /// finds each of them either waiting or ended.
+    fn expire_all(self: &Arc<Self>, batch: Batch<O>, call: &Call) -> usize {
+        let mut expired = 0;
+        let mut ended: SmallVec<[(O, SpareKeys<K>); 4]> = SmallVec::new();
+        for waiter in batch {
+            match waiter.cell.decide(Outcome::Expired) {
+                Decision::Held => ended.push(self.take_out(&waiter, Outcome::Expired)),
+                // The thread inside ends it: a drive waits for nobody.
+                Decision::Left => {}
+                Decision::Lost => continue,
             }
-            // The thread inside ends it: a drive waits for nobody.
-            Decision::Left => true,
-            Decision::Lost => false,
+            expired += 1;
         }
+        for (op, keys) in ended {
+            self.complete(op, Outcome::Expired, keys, call);
+        }
+        expired
     }
 
     /// The next deadline of each shard. Takes over what was handed on there.
@@ -149,47 +156,57 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     /// Closes the purgatory and completes everything; returns how many it decided.
     pub(super) fn shutdown(self: &Arc<Self>) -> usize {
         let call = Call::enter();
-        let mut decided = 0;
-        self.sweep(&call, |waiter| match waiter.cell.decide(Outcome::Shutdown) {
-            Decision::Held => {
-                self.end(waiter, Outcome::Shutdown, &call);
-                decided += 1;
-            }
-            Decision::Left => decided += 1,
-            Decision::Lost => {}
-        });
+        let swept = self.sweep();
+        let decided = swept.held.len() + swept.busy;
+        for waiter in swept.held {
+            self.end(&waiter, Outcome::Shutdown, &call);
+        }
+        self.take_over(swept.owed, &call);
         decided
     }
 
     /// Closes the purgatory and hands everything back.
     pub(super) fn shutdown_and_hand_back(self: &Arc<Self>) -> HandedBack<O> {
         let call = Call::enter();
-        let mut back = HandedBack::none();
-        self.sweep(&call, |waiter| back.add(self.withdraw(waiter, Outcome::Shutdown, &call)));
+        let swept = self.sweep();
+        let mut back = HandedBack { taken: Vec::with_capacity(swept.held.len()), busy: swept.busy };
+        for waiter in swept.held {
+            let (op, keys) = self.take_out(&waiter, Outcome::Shutdown);
+            back.taken.push(op);
+            self.drop_keys_in_turn(keys, &call);
+        }
+        self.take_over(swept.owed, &call);
         back
     }
 
-    /// Closes every shard and visits what was registered there. Only the first call finds anything. A registration
-    /// either took its place before its home shard was closed, and is swept up, or sees that it is closed.
-    fn sweep(self: &Arc<Self>, call: &Call, mut visit: impl FnMut(&Arc<Waiter<O>>)) {
+    /// Closes every shard and decides all that is registered there, before the first callback. Only the first call finds
+    /// anything. A registration either took its place before its home shard was closed, and is swept up, or sees that
+    /// it is closed.
+    fn sweep(self: &Arc<Self>) -> Swept<O> {
+        let mut swept = Swept { held: Vec::new(), busy: 0, owed: VecDeque::new() };
         if self.closed.swap(true, Ordering::AcqRel) {
-            return;
+            return swept;
         }
         for shard in &self.shards {
-            let (wheel, owed): (TimingWheel<Timed<O>>, _) = {
+            let wheel: TimingWheel<Timed<O>> = {
                 let mut shard = shard.lock();
                 shard.closed = true;
+                swept.owed.append(&mut shard.owed);
                 // The whole wheel goes in one move: the lock is not held for longer however much is in it.
                 let empty = TimingWheel::starting_at(shard.wheel.now());
-                (std::mem::replace(&mut shard.wheel, empty), std::mem::take(&mut shard.owed))
+                std::mem::replace(&mut shard.wheel, empty)
             };
             for timed in wheel.into_items() {
-                visit(&timed.waiter);
+                match timed.waiter.cell.decide(Outcome::Shutdown) {
+                    Decision::Held => swept.held.push(timed.waiter),
+                    Decision::Left => swept.busy += 1,
+                    Decision::Lost => {}
+                }
             }
-            self.take_over(owed, call);
         }
         // An expirer takes note, and lets go of a purgatory that is over.
         self.alarm.ring();
+        swept
     }
 
     /// Whether nothing will ever be due again.
@@ -200,6 +217,16 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
                 shard.closed && shard.owed.is_empty()
             })
     }
+}
+
+/// What a shutdown has decided.
+struct Swept<O> {
+    /// Those that the caller holds, and must end.
+    held: Vec<Arc<Waiter<O>>>,
+    /// How many more a thread is inside of.
+    busy: usize,
+    /// What was handed on and nobody has gone on with.
+    owed: VecDeque<Arc<Waiter<O>>>,
 }
 
 impl Drives {

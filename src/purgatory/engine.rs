@@ -190,8 +190,11 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
 
     /// Looks once at an operation that the caller owns or holds.
     pub(super) fn look(&self, op: &mut O) -> Look {
-        let _looking = Looking::enter();
-        match self.contain(PanicPlace::Look, || op.try_complete()) {
+        let look = || {
+            let _looking = Looking::enter();
+            op.try_complete()
+        };
+        match self.contain(PanicPlace::Look, look) {
             Some(true) => Look::Met,
             Some(false) => Look::NotMet,
             None => Look::Panicked,
@@ -268,6 +271,8 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     /// this call was made in.
     pub(super) fn complete(self: &Arc<Self>, op: O, outcome: Outcome, keys: SpareKeys<K>, call: &Call) {
         if call.is_outermost() {
+            // What an earlier pass of this thread left behind comes first.
+            call.catch_up();
             self.answer(op, outcome, keys);
             call.catch_up();
         } else {

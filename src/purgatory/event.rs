@@ -12,6 +12,7 @@ use crate::sync::Arc;
 use crate::trampoline::Call;
 use hashbrown::Equivalent;
 use smallvec::SmallVec;
+use std::collections::VecDeque;
 use std::hash::Hash;
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -201,9 +202,12 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         let (walk, owed) = {
             let mut shard = self.shard(index);
             let walk = shard.watch.walk(hash, key, &mut batch);
-            // Whoever comes by goes on with what was handed on.
-            (walk, std::mem::take(&mut shard.owed))
+            // Whoever comes by goes on with what was handed on; but looks don't nest.
+            let owed = if call.is_inside_look() { VecDeque::new() } else { std::mem::take(&mut shard.owed) };
+            (walk, owed)
         };
+        // First, since nobody else knows of them now, and what is visited may take its time.
+        self.take_over(owed, call);
         if let Some(mut walk) = walk {
             'steps: loop {
                 for waiter in batch.drain(..) {
@@ -219,9 +223,6 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
             if !walk.is_over() {
                 spare.extend(self.shard(index).watch.abandon(&mut walk));
             }
-        }
-        if !owed.is_empty() {
-            self.take_over(owed, call);
         }
         self.drop_keys_in_turn(spare, call);
     }

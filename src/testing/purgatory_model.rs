@@ -11,7 +11,7 @@
 //! 5. An operation that has ended is dropped, at once.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -152,7 +152,6 @@ struct Model {
     armed: usize,
     registered: u64,
     cancelled: u64,
-    handed_back: u64,
     closed: bool,
 }
 
@@ -185,31 +184,35 @@ impl Model {
         taken
     }
 
-    /// Ends operations one by one. What a callback causes is decided at once and called back after it, before the next.
-    /// Those that a callback has ended are gone from `ops` when their turn comes, so they are looked for again.
+    /// Ends operations that were decided together, one by one. What a callback causes is decided at once and called back
+    /// after it, before the next of them.
     fn complete(&mut self, ops: Vec<Waiting>, outcome: Outcome) -> usize {
-        let mut queue: std::collections::VecDeque<(Waiting, Outcome)> =
-            ops.into_iter().map(|op| (op, outcome)).collect();
-        let decided = queue.len();
-        while let Some((op, outcome)) = queue.pop_front() {
-            self.ends.push((op.number, outcome));
-            let caused = match op.then {
-                Then::Nothing => Vec::new(),
-                Then::Signal(key) => {
-                    self.flags[usize::from(key)] = true;
-                    let flags = self.flags;
-                    let met = |op: &Waiting| op.keys.contains(&key) && flags[usize::from(op.waits_for)];
-                    self.take(met).into_iter().map(|op| (op, Outcome::Satisfied)).collect()
-                }
-                Then::Force(key) => self
-                    .take(|op| op.keys.contains(&key))
-                    .into_iter()
-                    .map(|op| (op, Outcome::Forced))
-                    .collect(),
-            };
-            queue.extend(caused);
+        let decided = ops.len();
+        for op in ops {
+            let mut queue = VecDeque::from([(op, outcome)]);
+            while let Some((op, outcome)) = queue.pop_front() {
+                self.ends.push((op.number, outcome));
+                queue.extend(self.cause(op.then));
+            }
         }
         decided
+    }
+
+    /// What a callback decides.
+    fn cause(&mut self, then: Then) -> Vec<(Waiting, Outcome)> {
+        let (key, outcome) = match then {
+            Then::Nothing => return Vec::new(),
+            Then::Signal(key) => (key, Outcome::Satisfied),
+            Then::Force(key) => (key, Outcome::Forced),
+        };
+        if outcome == Outcome::Satisfied {
+            self.flags[usize::from(key)] = true;
+        }
+        let flags = self.flags;
+        let fits = |op: &Waiting| {
+            op.keys.contains(&key) && (outcome == Outcome::Forced || flags[usize::from(op.waits_for)])
+        };
+        self.take(fits).into_iter().map(|op| (op, outcome)).collect()
     }
 
     /// Visits what waits on a key now, in order; each may have been ended by the callback of one before.
@@ -225,16 +228,18 @@ impl Model {
         decided
     }
 
-    /// A whole drive: what was due when it began, by (deadline, order of arming).
+    /// A whole drive: what was due when it began, by (deadline, order of arming). What is due in the same tick is
+    /// decided together.
     fn expire(&mut self) -> usize {
         let now = self.now;
-        let mut due: Vec<Waiting> =
-            self.waiting.iter().filter(|op| op.deadline <= now && op.deadline < u64::MAX).cloned().collect();
-        due.sort_by_key(|op| (op.deadline, op.armed));
+        let is_due = |op: &Waiting| op.deadline <= now && op.deadline < u64::MAX;
+        let ticks: BTreeSet<u64> =
+            self.waiting.iter().filter(|op| is_due(op)).map(|op| op.deadline).collect();
         let mut expired = 0;
-        for op in due {
-            let taken = self.take(|other| other.number == op.number);
-            expired += self.complete(taken, Outcome::Expired);
+        for tick in ticks {
+            let mut due = self.take(|op| op.deadline == tick);
+            due.sort_by_key(|op| op.armed);
+            expired += self.complete(due, Outcome::Expired);
         }
         expired
     }
@@ -367,7 +372,6 @@ impl Pair {
             PurgatoryStep::Shutdown => self.shut_down(),
             PurgatoryStep::HandBack => {
                 let mut expected: Vec<usize> = model.close().into_iter().map(|op| op.number).collect();
-                model.handed_back += expected.len() as u64;
                 let mut back = taken(real.shutdown_and_hand_back());
                 back.sort_unstable();
                 expected.sort_unstable();
@@ -432,22 +436,11 @@ impl Pair {
         assert_eq!(expired, self.model.expire());
     }
 
-    /// A shutdown goes in no particular order, and a callback may end an operation before its turn comes: each ends
-    /// once, and as many by the shutdown as it says.
+    /// A shutdown decides everything before the first callback, and then goes in no particular order.
     fn shut_down(&mut self) {
         let ops = self.model.close();
-        let decided = self.real.shutdown();
-        let mut ends = self.ends.borrow().clone();
-        ends.sort_unstable_by_key(key_of);
-        assert!(ends.iter().map(key_of).eq(ops.iter().map(|op| op.number)), "{ends:?}");
-        let by_shutdown = ends.iter().filter(|end| end.1 == Outcome::Shutdown).count();
-        assert_eq!(by_shutdown, decided);
-        for op in &ops {
-            if let Then::Signal(key) = op.then {
-                self.model.flags[usize::from(key)] = true;
-            }
-        }
-        self.model.ends = ends;
+        assert_eq!(self.real.shutdown(), ops.len());
+        self.model.complete(ops, Outcome::Shutdown);
     }
 
     fn compare(&mut self, step: &PurgatoryStep) {

@@ -130,17 +130,49 @@ fn one_thread_drives_many_purgatories_and_lets_go_of_those_that_are_over() {
 }
 
 #[test]
-fn a_dropped_expirer_is_joined_and_another_can_take_over() {
-    let purgatory = Timers::builder("handover").build();
+fn a_dropped_expirer_drives_no_more_and_another_can_take_over() {
+    let clock = ManualClock::new();
+    let purgatory = Timers::builder("handover").clock(clock.clone()).build();
     let first = Expirer::spawn("first").unwrap();
     first.drive(&purgatory);
     let ended = start(&purgatory, ms(50));
     drop(first);
+    clock.advance(ms(60));
     thread::sleep(ms(60));
     assert!(ended.try_recv().is_err(), "nobody drives");
     let second = Expirer::spawn("second").unwrap();
     second.drive(&purgatory);
     assert_eq!(ended.recv_timeout(SOON).expect("it expires").1, Outcome::Expired);
+}
+
+#[test]
+fn a_shutdown_from_a_callback_answers_everything_though_a_pass_is_bounded() {
+    struct Closing(Option<Arc<Purgatory<u32, Closing>>>, Sender<Outcome>);
+    impl DelayedOperation for Closing {
+        fn try_complete(&mut self) -> bool {
+            false
+        }
+        fn on_complete(self, outcome: Outcome) {
+            if let Some(purgatory) = self.0 {
+                purgatory.shutdown();
+            }
+            self.1.send(outcome).unwrap();
+        }
+    }
+    let purgatory: Arc<Purgatory<u32, Closing>> = Arc::new(Purgatory::builder("closing").build());
+    let (end, ends) = channel();
+    for _ in 0..5000 {
+        let _ =
+            purgatory.try_complete_else_watch(Closing(None, end.clone()), Duration::MAX, [1]).expect("open");
+    }
+    let closing = Closing(Some(Arc::clone(&purgatory)), end);
+    let _ = purgatory.try_complete_else_watch(closing, ms(1), [1]).expect("open");
+    let expirer = Expirer::spawn("closing").unwrap();
+    expirer.drive(&purgatory);
+    assert_eq!(ends.recv_timeout(SOON), Ok(Outcome::Expired));
+    for _ in 0..5000 {
+        assert_eq!(ends.recv_timeout(SOON), Ok(Outcome::Shutdown));
+    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
     ("metrics", &["operation", "sync"]),
     ("alarm", &["sync", "tick"]),
     ("purgatory", &["alarm", "clock", "metrics", "operation", "sync", "tick", "trampoline", "wheel"]),
-    ("expirer", &["alarm", "clock", "metrics", "operation", "purgatory", "sync", "tick"]),
+    ("expirer", &["alarm", "clock", "metrics", "operation", "purgatory", "sync", "tick", "trampoline"]),
     ("future", PUBLIC),
     ("kafka", PUBLIC),
     ("testing", PUBLIC),

@@ -66,12 +66,32 @@ fn a_shutdown_from_a_callback_ends_the_rest_after_it() {
     op.at_end = Some(Box::new(move |_| assert_eq!(purgatory.shutdown(), 9)));
     bench.wait(op, ms_of(1), &[1]);
     for number in 1..10 {
-        bench.watch(number, ms_of(1), &[1]);
+        bench.watch(number, ms_of(1000), &[1]);
     }
     bench.advance(1);
-    assert!(bench.drive().0 >= 1);
+    assert_eq!(bench.drive().0, 1);
     let ends = bench.take_log();
-    assert_eq!((ends.len(), ends[0].1), (10, Outcome::Expired));
+    assert_eq!((ends.len(), ends[0]), (10, (0, Outcome::Expired)));
+    assert!(ends[1..].iter().all(|end| end.1 == Outcome::Shutdown));
+    bench.assert_left(0, 0, 0);
+}
+
+#[test]
+fn a_hand_back_from_a_callback_finds_what_is_due_in_the_same_tick_ended_already() {
+    let bench = Bench::new();
+    let mut op = bench.probe(0);
+    let purgatory = Arc::clone(&bench.purgatory);
+    op.at_end = Some(Box::new(move |_| {
+        assert_eq!(purgatory.len(), 1, "all that was due is decided before the first callback");
+        assert_eq!(purgatory.shutdown_and_hand_back().taken.len(), 1);
+    }));
+    bench.wait(op, ms_of(1), &[1]);
+    let second = bench.watch(1, ms_of(1), &[1]);
+    bench.watch(2, ms_of(1000), &[1]);
+    bench.advance(1);
+    assert_eq!(bench.drive().0, 2);
+    assert_eq!(bench.take_log(), [(0, Outcome::Expired), (1, Outcome::Expired)]);
+    assert!(!bench.purgatory.reset_timeout(second.id, NEVER));
     bench.assert_left(0, 0, 0);
 }
 

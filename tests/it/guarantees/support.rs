@@ -63,7 +63,21 @@ impl Handle {
 
 pub(super) type Shared = Arc<Purgatory<u32, Probe>>;
 
+/// What was caught though no test expects it: an assertion in a callback that failed, for one.
+#[derive(Default)]
+struct Caught(Arc<Mutex<Vec<String>>>);
+
+impl Drop for Caught {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let caught = self.0.lock().unwrap();
+            assert!(caught.is_empty(), "user code panicked: {caught:?}");
+        }
+    }
+}
+
 pub(super) struct Bench {
+    _caught: Caught,
     pub(super) clock: ManualClock,
     pub(super) purgatory: Shared,
     pub(super) log: Log,
@@ -78,8 +92,13 @@ impl Bench {
         configure: impl FnOnce(ixion::Builder<u32, Probe>) -> ixion::Builder<u32, Probe>,
     ) -> Self {
         let clock = ManualClock::new();
-        let builder = Purgatory::builder("test").clock(clock.clone()).hash_seed(1);
-        Bench { clock, purgatory: Arc::new(configure(builder).build()), log: Log::default() }
+        let caught = Caught::default();
+        let report = Arc::clone(&caught.0);
+        let builder = Purgatory::builder("test")
+            .clock(clock.clone())
+            .hash_seed(1)
+            .on_panic(move |panic| report.lock().unwrap().push(panic.to_string()));
+        Bench { _caught: caught, clock, purgatory: Arc::new(configure(builder).build()), log: Log::default() }
     }
 
     pub(super) fn probe(&self, number: u32) -> Probe {
