@@ -19,7 +19,7 @@ const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(5);
 /// A running broker: a leader and its followers, in this process.
 ///
 /// It needs a tokio runtime with its network and its time enabled, of several threads or of one. Dropping it stops
-/// everything without answering what waits; [`shutdown`](Self::shutdown) answers first.
+/// everything at once; [`shutdown`](Self::shutdown) lets clients take their answers first.
 pub struct Broker {
     cluster: Arc<Cluster>,
     control: Option<SocketAddr>,
@@ -108,6 +108,12 @@ impl Broker {
             self.tasks.shutdown().await;
         }
         self.cluster.stats()
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        self.cluster.shut_down();
     }
 }
 

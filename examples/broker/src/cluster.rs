@@ -2,8 +2,8 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use ixion::{Clock, DelayedOperation, Expirer, Outcome, Purgatory, SystemClock};
@@ -192,14 +192,15 @@ fn books_of(stats: &ixion::Stats) -> PurgatoryStats {
 
 /// A timer that takes followers which lag out of the in-sync sets and arms itself again.
 ///
-/// It looks at half the allowed lag, so that none stays in for longer than one and a half times that.
-struct LagCheck(Weak<Cluster>);
+/// It looks at half the allowed lag, so that none stays in for longer than one and a half times that. It keeps the
+/// cluster alive until the shutdown, which ends it like any other operation.
+struct LagCheck(Arc<Cluster>);
 
 impl LagCheck {
     fn arm(cluster: &Arc<Cluster>) {
         let every = (cluster.config.replica_lag_time_max / 2).max(Duration::from_millis(1));
         // Refused only by a shutdown, and then there is nothing to check any more.
-        let _ = cluster.chores.try_complete_else_watch(LagCheck(Arc::downgrade(cluster)), every, []);
+        let _ = cluster.chores.try_complete_else_watch(LagCheck(Arc::clone(cluster)), every, []);
     }
 }
 
@@ -209,7 +210,7 @@ impl DelayedOperation for LagCheck {
     }
 
     fn on_complete(self, outcome: Outcome) {
-        let Some(cluster) = self.0.upgrade() else { return };
+        let LagCheck(cluster) = self;
         if outcome != Outcome::Expired {
             return;
         }
