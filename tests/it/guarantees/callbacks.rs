@@ -136,8 +136,14 @@ fn looks_may_force_and_cancel_their_own_operation_and_others() {
 }
 
 #[test]
-fn the_keys_iterator_and_the_destructors_of_keys_may_call_the_purgatory() {
-    struct Key(u32, Option<Arc<Mutex<Vec<usize>>>>, Option<Arc<Purgatory<u32, Probe>>>);
+fn the_keys_iterator_and_the_destructors_of_keys_may_call_the_purgatory_that_holds_them() {
+    /// What a key's destructor asks, and what it was told.
+    #[derive(Default)]
+    struct Asks {
+        holder: Mutex<Option<Arc<Purgatory<Key, Probe>>>>,
+        told: Mutex<Vec<usize>>,
+    }
+    struct Key(u32, Arc<Asks>);
     impl std::hash::Hash for Key {
         fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
             self.0.hash(state);
@@ -151,21 +157,23 @@ fn the_keys_iterator_and_the_destructors_of_keys_may_call_the_purgatory() {
     impl Eq for Key {}
     impl Drop for Key {
         fn drop(&mut self) {
-            if let (Some(lens), Some(other)) = (&self.1, &self.2) {
-                lens.lock().unwrap().push(other.len());
+            let holder = self.1.holder.lock().unwrap().clone();
+            if let Some(holder) = holder {
+                self.1.told.lock().unwrap().push(holder.watched());
             }
         }
     }
     let bench = Bench::new();
-    bench.watch(0, NEVER, &[1]);
     let purgatory: Arc<Purgatory<Key, Probe>> = Arc::new(Purgatory::builder("keys").shards(1).build());
-    let lens = Arc::new(Mutex::new(Vec::new()));
+    let asks = Arc::new(Asks::default());
+    *asks.holder.lock().unwrap() = Some(Arc::clone(&purgatory));
     let keys = [1, 2, 2].into_iter().map(|number| {
         assert_eq!(purgatory.len(), 0, "asked from within the iterator");
-        Key(number, Some(Arc::clone(&lens)), Some(Arc::clone(&bench.purgatory)))
+        Key(number, Arc::clone(&asks))
     });
     let id = purgatory.try_complete_else_watch(bench.probe(1), NEVER, keys).unwrap().id().unwrap();
-    assert_eq!(*lens.lock().unwrap(), [1], "the key that was given twice");
+    assert_eq!(*asks.told.lock().unwrap(), [2], "the key that was given twice");
     assert!(purgatory.force_complete(id));
-    assert_eq!(*lens.lock().unwrap(), [1, 1, 1]);
+    assert_eq!(*asks.told.lock().unwrap(), [2, 0, 0], "after the operation has left both lists");
+    asks.holder.lock().unwrap().take();
 }
