@@ -41,6 +41,11 @@ impl Alarm {
             && deadline < self.at.fetch_min(deadline, Ordering::Relaxed)
     }
 
+    /// Whether a thread drives this purgatory.
+    pub(crate) fn has_bell(&self) -> bool {
+        !self.bells.lock().is_empty()
+    }
+
     pub(crate) fn attach(&self, bell: &Arc<Bell>) {
         self.bells.lock().push(Arc::clone(bell));
     }

@@ -1,7 +1,7 @@
 //! The thread that drives purgatories: the only one that the library starts.
 //!
 //! It sleeps until the earliest deadline of all its purgatories. An earlier deadline rings its bell, a later one does
-//! not: with nothing due there are no wake-ups. What it must do is `pass` and `time_to_next` of each purgatory; all
+//! not: with nothing due there are no wake-ups. What it must do is `pass` and `sleep` of each purgatory; all
 //! that is timing is there, so that a test on a manual clock drives the same code.
 
 use crate::alarm::Bell;
@@ -178,7 +178,7 @@ impl Roster {
                 self.driven.lock().retain(|other| other.number() != purgatory.number());
                 continue;
             }
-            match caught(|| purgatory.time_to_next()) {
+            match caught(|| purgatory.sleep()) {
                 Some(Some(next)) => sleep = sleep.min(next),
                 Some(None) => {}
                 None => sleep = sleep.min(RETRY),
@@ -197,7 +197,7 @@ fn caught<R>(run: impl FnOnce() -> R) -> Option<R> {
 trait Driven: Send + Sync {
     fn number(&self) -> u64;
     fn pass(&self) -> bool;
-    fn time_to_next(&self) -> Option<Duration>;
+    fn sleep(&self) -> Option<Duration>;
     fn is_over(&self) -> bool;
     fn detach(&self, bell: &Arc<Bell>);
 }
@@ -217,8 +217,8 @@ where
         self.0.pass().1
     }
 
-    fn time_to_next(&self) -> Option<Duration> {
-        self.0.time_to_next()
+    fn sleep(&self) -> Option<Duration> {
+        self.0.sleep()
     }
 
     fn is_over(&self) -> bool {

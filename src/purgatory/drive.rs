@@ -123,13 +123,46 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         shard.wheel.next_expiration().unwrap_or(Tick::MAX)
     }
 
+    /// The next deadline, for whoever asks. Where an expirer drives, the alarm is its own: another's promise, that it
+    /// may never keep, would silence the bell. Else the asker is the driver.
+    pub(super) fn next_expiration(&self) -> Option<Tick> {
+        let next = if self.alarm.has_bell() { self.earliest() } else { self.promise() };
+        // What a bounded pass of this thread has left behind is due.
+        let next = if has_leftovers() { Tick::ZERO } else { next };
+        (!next.is_never()).then_some(next)
+    }
+
+    /// The time until the next deadline; zero if it has passed.
+    pub(super) fn time_to_next(&self) -> Option<Duration> {
+        self.next_expiration().map(|next| self.time_to(next))
+    }
+
+    /// The same for an expirer, which promises to drive then.
+    pub(crate) fn sleep(&self) -> Option<Duration> {
+        let next = self.promise();
+        (!next.is_never()).then(|| self.time_to(next))
+    }
+
+    fn time_to(&self, next: Tick) -> Duration {
+        self.resolution.start_of(next).saturating_sub(self.clock.elapsed())
+    }
+
     /// Finds the next deadline, and promises the alarm that somebody drives then. The order of the three steps is
     /// explained in [`alarm`](crate::alarm).
-    pub(super) fn next_expiration(&self) -> Option<Tick> {
+    fn promise(&self) -> Tick {
         let late_raise = planted("alarm-raised-late");
         if !late_raise {
             self.alarm.raise();
         }
+        let next = self.earliest();
+        if late_raise {
+            self.alarm.raise();
+        }
+        self.alarm.lower(next);
+        next
+    }
+
+    fn earliest(&self) -> Tick {
         let mut next = Tick::MAX;
         for shard in &self.shards {
             let shard = shard.lock();
@@ -137,20 +170,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
                 if shard.owed.is_empty() { shard.wheel.next_expiration() } else { Some(Tick::ZERO) };
             next = next.min(earliest.unwrap_or(Tick::MAX));
         }
-        if late_raise {
-            self.alarm.raise();
-        }
-        if has_leftovers() {
-            next = Tick::ZERO;
-        }
-        self.alarm.lower(next);
-        (!next.is_never()).then_some(next)
-    }
-
-    /// The time until the next deadline; zero if it has passed.
-    pub(crate) fn time_to_next(&self) -> Option<Duration> {
-        let next = self.next_expiration()?;
-        Some(self.resolution.start_of(next).saturating_sub(self.clock.elapsed()))
+        next
     }
 
     /// Closes the purgatory and completes everything; returns how many it decided.

@@ -98,6 +98,22 @@ fn an_earlier_deadline_wakes_a_thread_that_sleeps_for_a_later_one() {
 }
 
 #[test]
+fn who_only_asks_for_the_next_deadline_does_not_silence_the_bell() {
+    let expirer = Expirer::spawn("asked").unwrap();
+    let purgatory = Timers::builder("asked").build();
+    expirer.drive(&purgatory);
+    for _ in 0..100 {
+        let near = start(&purgatory, ms(3_600_000));
+        assert!(purgatory.time_to_next().is_some());
+        drop(purgatory.cancel_for_key(&1));
+        drop(near);
+        let ended = start(&purgatory, ms(1));
+        let _ = purgatory.next_expiration();
+        assert_eq!(ended.recv_timeout(SOON).expect("it is not overslept").1, Outcome::Expired);
+    }
+}
+
+#[test]
 fn a_reset_to_an_earlier_deadline_wakes_it_too() {
     let expirer = Expirer::spawn("reset").unwrap();
     let purgatory = Timers::builder("reset").build();
