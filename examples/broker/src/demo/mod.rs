@@ -150,6 +150,9 @@ fn outcome(ended: Option<Result<Verdict, tokio::task::JoinError>>) -> Verdict {
 async fn tell(shared: &Shared, control: SocketAddr, command: &str) -> Verdict {
     if command == "pause" {
         shared.pauses.begin(Instant::now());
+        // From here on producers are impatient. Those who are not yet get their answer first, or they would all sit the
+        // pause out and none would time out.
+        tokio::time::sleep(Duration::from_millis(200)).await;
     }
     let reply = client::control(control, &format!("{command} {PAUSED_NODE}")).await;
     if command == "resume" {
