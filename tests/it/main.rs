@@ -2,6 +2,7 @@
 
 mod guarantees;
 mod kafka_delayed_operation;
+mod known_faults;
 mod purgatory_order;
 mod real_threads;
 mod wheel_field;

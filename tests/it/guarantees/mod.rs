@@ -3,8 +3,9 @@
 mod busy;
 mod callbacks;
 mod contract;
+mod definitions;
 mod ends;
 mod panics;
 mod shutdown;
-mod support;
+pub(crate) mod support;
 mod time;

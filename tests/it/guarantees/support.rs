@@ -8,20 +8,20 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// How operations ended, in order.
-pub(super) type Log = Arc<Mutex<Vec<(u32, Outcome)>>>;
+pub(crate) type Log = Arc<Mutex<Vec<(u32, Outcome)>>>;
 
 /// An operation that waits for a flag, counts its looks and logs its end.
-pub(super) struct Probe {
-    pub(super) number: u32,
-    pub(super) flag: Arc<AtomicBool>,
-    pub(super) looks: Arc<AtomicUsize>,
-    pub(super) log: Log,
+pub(crate) struct Probe {
+    pub(crate) number: u32,
+    pub(crate) flag: Arc<AtomicBool>,
+    pub(crate) looks: Arc<AtomicUsize>,
+    pub(crate) log: Log,
     /// Runs in every look, before the flag is read.
-    pub(super) in_look: Option<Box<dyn FnMut() + Send>>,
+    pub(crate) in_look: Option<Box<dyn FnMut() + Send>>,
     /// Runs in the callback, after the end is logged.
-    pub(super) at_end: Option<Box<dyn FnOnce(Outcome) + Send>>,
+    pub(crate) at_end: Option<Box<dyn FnOnce(Outcome) + Send>>,
     /// Dropped with the operation.
-    pub(super) payload: Option<Arc<()>>,
+    pub(crate) payload: Option<Arc<()>>,
 }
 
 impl DelayedOperation for Probe {
@@ -49,19 +49,19 @@ impl PartialEq for Probe {
 
 /// What a test keeps of a probe.
 #[derive(Clone)]
-pub(super) struct Handle {
-    pub(super) id: OperationId,
-    pub(super) flag: Arc<AtomicBool>,
-    pub(super) looks: Arc<AtomicUsize>,
+pub(crate) struct Handle {
+    pub(crate) id: OperationId,
+    pub(crate) flag: Arc<AtomicBool>,
+    pub(crate) looks: Arc<AtomicUsize>,
 }
 
 impl Handle {
-    pub(super) fn set(&self) {
+    pub(crate) fn set(&self) {
         self.flag.store(true, Ordering::SeqCst);
     }
 }
 
-pub(super) type Shared = Arc<Purgatory<u32, Probe>>;
+pub(crate) type Shared = Arc<Purgatory<u32, Probe>>;
 
 /// What was caught though no test expects it: an assertion in a callback that failed, for one.
 #[derive(Default)]
@@ -76,19 +76,19 @@ impl Drop for Caught {
     }
 }
 
-pub(super) struct Bench {
+pub(crate) struct Bench {
     _caught: Caught,
-    pub(super) clock: ManualClock,
-    pub(super) purgatory: Shared,
-    pub(super) log: Log,
+    pub(crate) clock: ManualClock,
+    pub(crate) purgatory: Shared,
+    pub(crate) log: Log,
 }
 
 impl Bench {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Bench::with(|builder| builder)
     }
 
-    pub(super) fn with(
+    pub(crate) fn with(
         configure: impl FnOnce(ixion::Builder<u32, Probe>) -> ixion::Builder<u32, Probe>,
     ) -> Self {
         let clock = ManualClock::new();
@@ -101,7 +101,7 @@ impl Bench {
         Bench { _caught: caught, clock, purgatory: Arc::new(configure(builder).build()), log: Log::default() }
     }
 
-    pub(super) fn probe(&self, number: u32) -> Probe {
+    pub(crate) fn probe(&self, number: u32) -> Probe {
         Probe {
             number,
             flag: Arc::default(),
@@ -113,7 +113,7 @@ impl Bench {
         }
     }
 
-    pub(super) fn register(
+    pub(crate) fn register(
         &self,
         op: Probe,
         timeout: Duration,
@@ -123,33 +123,33 @@ impl Bench {
     }
 
     /// Registers an operation that must wait.
-    pub(super) fn wait(&self, op: Probe, timeout: Duration, keys: &[u32]) -> Handle {
+    pub(crate) fn wait(&self, op: Probe, timeout: Duration, keys: &[u32]) -> Handle {
         let (flag, looks) = (Arc::clone(&op.flag), Arc::clone(&op.looks));
         let id = self.register(op, timeout, keys).expect("accepted").id().expect("waits");
         Handle { id, flag, looks }
     }
 
     /// Registers a plain probe that must wait.
-    pub(super) fn watch(&self, number: u32, timeout: Duration, keys: &[u32]) -> Handle {
+    pub(crate) fn watch(&self, number: u32, timeout: Duration, keys: &[u32]) -> Handle {
         self.wait(self.probe(number), timeout, keys)
     }
 
-    pub(super) fn advance(&self, ms: u64) {
+    pub(crate) fn advance(&self, ms: u64) {
         self.clock.advance(ms_of(ms));
     }
 
     /// A whole drive; returns how many expired and the last pass.
-    pub(super) fn drive(&self) -> (usize, Drive) {
+    pub(crate) fn drive(&self) -> (usize, Drive) {
         drive(&self.purgatory)
     }
 
     /// Takes what was logged.
-    pub(super) fn take_log(&self) -> Vec<(u32, Outcome)> {
+    pub(crate) fn take_log(&self) -> Vec<(u32, Outcome)> {
         std::mem::take(&mut self.log.lock().unwrap())
     }
 
     /// Fails unless the books balance and exactly so many operations and entries are left.
-    pub(super) fn assert_left(&self, operations: usize, watched: usize, keys: usize) {
+    pub(crate) fn assert_left(&self, operations: usize, watched: usize, keys: usize) {
         let stats = self.purgatory.stats();
         assert!(stats.balances(), "{stats:?}");
         assert_eq!((stats.pending, stats.watched, stats.keys), (operations, watched, keys), "{stats:?}");
@@ -159,7 +159,7 @@ impl Bench {
     }
 }
 
-pub(super) fn drive(purgatory: &Shared) -> (usize, Drive) {
+pub(crate) fn drive(purgatory: &Shared) -> (usize, Drive) {
     let mut expired = 0;
     loop {
         let pass = purgatory.expire();
@@ -170,8 +170,8 @@ pub(super) fn drive(purgatory: &Shared) -> (usize, Drive) {
     }
 }
 
-pub(super) const fn ms_of(ms: u64) -> Duration {
+pub(crate) const fn ms_of(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-pub(super) const NEVER: Duration = Duration::MAX;
+pub(crate) const NEVER: Duration = Duration::MAX;
