@@ -149,6 +149,8 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         let timeout = timeout.min(self.max_timeout);
         let deadline = match timeout {
             Duration::MAX => Tick::MAX,
+            // Over as it begins: due in the tick that the clock is in, not only in the next one.
+            Duration::ZERO => self.now(),
             _ => self.resolution.deadline(self.clock.elapsed(), timeout),
         };
         Due { deadline, drive, clamped }

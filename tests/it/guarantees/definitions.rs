@@ -45,6 +45,23 @@ fn a_look_runs_on_the_callers_thread_and_has_its_operation_to_itself() {
 }
 
 #[test]
+fn a_zero_timeout_is_due_at_the_next_drive_within_a_tick_too() {
+    let bench = Bench::new();
+    bench.clock.advance_to(Duration::from_micros(5_500));
+    bench.watch(0, Duration::ZERO, &[1]);
+    let reset = bench.watch(1, ms_of(10), &[1]);
+    assert!(bench.purgatory.reset_timeout(reset.id, Duration::ZERO));
+    assert_eq!(bench.purgatory.next_expiration(), Some(Tick::new(5)));
+    assert_eq!(bench.purgatory.time_to_next(), Some(Duration::ZERO), "a driver need not sleep first");
+    assert_eq!(bench.drive().0, 2);
+    // A nanosecond more is a time that is not over yet.
+    bench.watch(2, Duration::from_nanos(1), &[1]);
+    assert_eq!(bench.drive().0, 0);
+    bench.clock.advance_to(ms_of(6));
+    assert_eq!(bench.drive().0, 1);
+}
+
+#[test]
 fn a_zero_timeout_in_a_callback_of_a_drive_is_left_for_the_next_drive() {
     let bench = Bench::new();
     let (again, purgatory) = (bench.probe(1), Arc::clone(&bench.purgatory));
