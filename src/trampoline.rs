@@ -41,6 +41,13 @@ thread_local! {
     static REST: Rest = Rest;
 }
 
+impl Rest {
+    /// Whether it is still to come on this thread, which is called for by asking.
+    fn is_to_come() -> bool {
+        REST.try_with(|_| ()).is_ok()
+    }
+}
+
 impl Drop for Rest {
     fn drop(&mut self) {
         drop(Call::enter());
@@ -51,7 +58,13 @@ impl Drop for Rest {
 
 impl Lane {
     fn next_job(&self) -> Option<Job> {
-        self.jobs.borrow_mut().pop_front()
+        let mut jobs = self.jobs.borrow_mut();
+        let job = jobs.pop_front();
+        // Capacity is kept for the next time, but not that of a burst, and none where nobody gives it back.
+        if jobs.is_empty() && (jobs.capacity() > JOBS_PER_PASS || !Rest::is_to_come()) {
+            *jobs = VecDeque::new();
+        }
+        job
     }
 }
 
@@ -71,7 +84,8 @@ impl Call {
     /// Enters a pass of a drive, which runs at most [`JOBS_PER_PASS`] of them; the rest waits for the thread's
     /// next call.
     pub(crate) fn enter_pass() -> Self {
-        Call::with_budget(JOBS_PER_PASS)
+        // In the last destructors of a thread there is nobody to leave anything to.
+        Call::with_budget(if Rest::is_to_come() { JOBS_PER_PASS } else { usize::MAX })
     }
 
     fn with_budget(budget: usize) -> Self {
@@ -92,7 +106,6 @@ impl Call {
     /// Puts a job behind those that wait.
     pub(crate) fn put_off(&self, job: impl FnOnce() + 'static) {
         let mut job = Some(job);
-        let _ = REST.try_with(|_| ());
         let queued = LANE.try_with(|lane| {
             let job = job.take().expect("try_with runs its closure once");
             lane.jobs.borrow_mut().push_back(Box::new(job));

@@ -1,80 +1,251 @@
-//! What allocates and what does not. A binary of its own: the allocator that counts is the process's.
+//! What the purgatory allocates, and what it gives back. A binary of its own: the allocator that counts, for each
+//! thread apart, is the process's.
 
-use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory};
+use allocation_counter::{AllocationInfo, measure};
+use ixion::{DelayedOperation, ManualClock, OperationId, Outcome, Purgatory, Registration};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
-#[global_allocator]
-static COUNTING: dhat::Alloc = dhat::Alloc;
-
-struct Plain(bool);
+/// Waits for a flag. Moving it about allocates nothing.
+struct Plain {
+    flag: Rc<Cell<bool>>,
+}
 
 impl DelayedOperation for Plain {
     fn try_complete(&mut self) -> bool {
-        self.0
+        self.flag.get()
     }
 
     fn on_complete(self, _: Outcome) {}
 }
 
-fn blocks(run: impl FnOnce()) -> u64 {
-    let before = dhat::HeapStats::get().total_blocks;
-    run();
-    dhat::HeapStats::get().total_blocks - before
+struct Bench {
+    clock: ManualClock,
+    purgatory: Purgatory<u64, Plain>,
+    flag: Rc<Cell<bool>>,
 }
 
-/// One test, since the counts are the process's.
-#[test]
-fn calls_allocate_no_more_than_they_say() {
-    let _profiler = dhat::Profiler::builder().testing().build();
-    assert!(blocks(|| drop(Box::new(1))) > 0, "allocations are counted");
-    let clock = ManualClock::new();
-    let purgatory: Purgatory<String, Plain> = Purgatory::builder("alloc").clock(clock.clone()).build();
-    let wait = |keys: &[&str]| {
-        let keys: Vec<String> = keys.iter().map(|key| key.to_string()).collect();
-        let registration = purgatory.try_complete_else_watch(Plain(false), Duration::from_secs(1), keys);
-        registration.expect("open").id().expect("waits")
-    };
-    // Warm-up: tables, slabs and chunks.
-    for _ in 0..1000 {
-        wait(&["a", "b"]);
+impl Bench {
+    fn new() -> Self {
+        let clock = ManualClock::new();
+        // One shard, so that what warms it up warms up all.
+        let purgatory = Purgatory::builder("alloc").clock(clock.clone()).shards(1).build();
+        Bench { clock, purgatory, flag: Rc::default() }
     }
-    drop(purgatory.cancel_for_key("a"));
 
-    let satisfied = blocks(|| {
+    fn register(&self, timeout: Duration, keys: impl IntoIterator<Item = u64>) -> Registration {
+        let op = Plain { flag: Rc::clone(&self.flag) };
+        self.purgatory.try_complete_else_watch(op, timeout, keys).expect("open")
+    }
+
+    fn watch(&self, timeout: Duration, keys: impl IntoIterator<Item = u64>) -> OperationId {
+        self.register(timeout, keys).id().expect("waits")
+    }
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn an_operation_that_its_first_look_satisfies_allocates_nothing() {
+    let bench = Bench::new();
+    bench.flag.set(true);
+    // Not even a thread's first call, nor one with many keys.
+    let info = measure(|| {
         for _ in 0..100 {
-            let keys = std::iter::empty();
-            let _ = purgatory.try_complete_else_watch(Plain(true), Duration::from_secs(1), keys);
+            assert!(bench.register(SECOND, 0..1000).is_completed());
         }
     });
-    assert_eq!(satisfied, 0, "an operation that its first look satisfies never allocates");
+    assert_eq!(info.count_total, 0, "{info:?}");
+}
 
-    let unwatched = blocks(|| {
-        for _ in 0..100 {
-            assert_eq!(purgatory.check_and_complete("nobody"), 0);
-            assert!(!purgatory.contains_key("nobody"));
-            assert_eq!(purgatory.force_complete_for_key("nobody"), 0);
+#[test]
+fn an_operation_that_waits_on_one_key_is_one_allocation() {
+    let bench = Bench::new();
+    // Tables, slabs and chunks, and a list for the key.
+    for _ in 0..200 {
+        bench.watch(SECOND, [7]);
+    }
+    let kept = bench.watch(SECOND * 2, [1]);
+    assert_eq!(bench.purgatory.cancel_for_key(&7).count(), 200);
+    let info = measure(|| {
+        let id = bench.watch(SECOND, [1]);
+        assert!(bench.purgatory.force_complete(id));
+    });
+    assert_eq!((info.count_total, info.count_current), (1, 0), "{info:?}");
+    drop(bench.purgatory.cancel(kept));
+}
+
+#[test]
+fn asking_and_signalling_allocate_nothing_if_nobody_or_a_few_wait() {
+    let bench = Bench::new();
+    let id = bench.watch(SECOND, [1, 2]);
+    for _ in 0..3 {
+        bench.watch(SECOND, [1]);
+    }
+    bench.clock.advance(SECOND / 2);
+    let info = measure(|| {
+        assert_eq!(bench.purgatory.check_and_complete(&7), 0, "nobody waits");
+        assert_eq!(bench.purgatory.check_and_complete(&1), 0, "four wait, and go on waiting");
+        assert_eq!(bench.purgatory.cancel_for_key(&7).count(), 0);
+        assert_eq!(bench.purgatory.force_complete_for_key(&7), 0);
+        assert!(bench.purgatory.contains_key(&2) && !bench.purgatory.contains_key(&7));
+        assert_eq!((bench.purgatory.len(), bench.purgatory.watched()), (4, 5));
+        assert!(bench.purgatory.stats().balances());
+        assert!(bench.purgatory.next_expiration().is_some());
+        assert_eq!(bench.purgatory.expire().expired, 0, "a pass with nothing due");
+        assert!(bench.purgatory.reset_timeout(id, SECOND / 2), "within the same bucket");
+    });
+    assert_eq!(info.count_total, 0, "{info:?}");
+}
+
+#[test]
+fn borrowed_forms_of_a_key_are_asked_for_without_an_allocation() {
+    let purgatory: Purgatory<String, Plain> = Purgatory::builder("strings").build();
+    let op = Plain { flag: Rc::default() };
+    let _ = purgatory.try_complete_else_watch(op, SECOND, ["orders".to_owned()]).expect("open");
+    let info = measure(|| {
+        assert!(purgatory.contains_key("orders") && !purgatory.contains_key("payments"));
+        assert_eq!(purgatory.check_and_complete("orders"), 0);
+        assert_eq!(purgatory.cancel_for_key("payments").count(), 0);
+        assert_eq!(purgatory.reset_timeout_for_key("payments", SECOND), 0);
+    });
+    assert_eq!(info.count_total, 0, "{info:?}");
+}
+
+#[test]
+fn an_end_allocates_nothing_of_its_own() {
+    let bench = Bench::new();
+    let ids: Vec<_> = (0..100).map(|key| bench.watch(SECOND, [key, 100 + key])).collect();
+    bench.clock.advance(SECOND);
+    let info = measure(|| {
+        for id in &ids[..30] {
+            assert!(bench.purgatory.force_complete(*id));
+        }
+        for id in &ids[30..60] {
+            drop(bench.purgatory.cancel(*id).taken().expect("nobody is inside"));
+        }
+        bench.flag.set(true);
+        assert_eq!(bench.purgatory.check_and_complete(&60), 1);
+        assert_eq!(bench.purgatory.cancel_first(&161).taken().iter().count(), 1);
+    });
+    // The list of free places may grow, which is shared by all.
+    assert!(info.count_total < 4 && bench.purgatory.len() == 38, "{info:?}");
+}
+
+#[test]
+fn an_expiry_and_a_pass_with_nothing_due_allocate_nothing() {
+    let bench = Bench::new();
+    let expire_one = || {
+        bench.watch(Duration::from_millis(5), [1, 2]);
+        bench.clock.advance(Duration::from_millis(5));
+        measure(|| {
+            assert_eq!(bench.purgatory.expire().expired, 1);
+            assert_eq!((bench.purgatory.expire().expired, bench.purgatory.next_expiration()), (0, None));
+        })
+    };
+    expire_one(); // the list of free places
+    let info = expire_one();
+    assert_eq!(info.count_total, 0, "{info:?}");
+}
+
+/// Of what a burst takes, a tenth may stay: small tables, and what the wheel keeps at hand.
+fn assert_given_back(info: AllocationInfo) {
+    assert!(info.bytes_max > 10_000_000, "the burst is large enough to tell: {info:?}");
+    assert!(info.bytes_current * 10 < info.bytes_max as i64, "{info:?}");
+}
+
+/// What a thing done again may add to what stayed the first time.
+const NOTHING_MUCH: i64 = 100_000;
+
+#[test]
+fn memory_returns_after_operations_have_expired_on_a_key_that_is_never_signalled() {
+    const BURST: u64 = 200_000;
+    let bench = Bench::new();
+    let burst = || {
+        for number in 0..BURST {
+            bench.watch(Duration::from_millis(number % 10_000), [7]);
+        }
+        assert_eq!(bench.purgatory.watched() as u64, BURST);
+        bench.clock.advance(10 * SECOND);
+        while bench.purgatory.expire().more {}
+        assert!(bench.purgatory.is_empty() && bench.purgatory.key_count() == 0);
+    };
+    let first = measure(burst);
+    assert_given_back(first);
+    let again = measure(burst);
+    assert!(again.bytes_current < NOTHING_MUCH, "and another burst adds nothing: {again:?}");
+}
+
+#[test]
+fn memory_returns_after_many_keys_were_used_once() {
+    const KEYS: u64 = 200_000;
+    let bench = Bench::new();
+    let burst = || {
+        let ids: Vec<_> = (0..KEYS).map(|key| bench.watch(Duration::MAX, [key, KEYS + key])).collect();
+        assert_eq!(bench.purgatory.key_count() as u64, 2 * KEYS);
+        for id in ids {
+            assert!(bench.purgatory.force_complete(id));
+        }
+        assert!(bench.purgatory.is_empty() && bench.purgatory.key_count() == 0);
+    };
+    let first = measure(burst);
+    assert_given_back(first);
+    let steady = measure(|| {
+        for key in 0..10_000 {
+            let id = bench.watch(Duration::MAX, [key]);
+            assert!(bench.purgatory.force_complete(id));
         }
     });
-    assert_eq!(unwatched, 0, "to ask by a borrowed key for nobody allocates nothing");
+    assert!(steady.bytes_current < NOTHING_MUCH, "one key after the other adds nothing: {steady:?}");
+}
 
-    wait(&["a"]);
-    let looks = blocks(|| {
-        for _ in 0..100 {
-            assert_eq!(purgatory.check_and_complete("a"), 0);
+#[test]
+fn memory_returns_after_a_shutdown_from_a_callback() {
+    /// Shuts its purgatory down when it ends; the others' callbacks are queued meanwhile.
+    struct Closer(Option<Rc<Purgatory<u64, Closer>>>);
+    impl DelayedOperation for Closer {
+        fn try_complete(&mut self) -> bool {
+            false
         }
-    });
-    assert_eq!(looks, 0, "nor does a look that says no");
-
-    // The operation's cell; the key's list is kept by the one that waits. The key itself and the vector are the test's.
-    let registered = blocks(|| {
-        let id = wait(&["a"]);
+        fn on_complete(self, _: Outcome) {
+            self.0.inspect(|purgatory| assert_eq!(purgatory.shutdown(), 100_000));
+        }
+    }
+    let info = measure(|| {
+        let purgatory = Rc::new(Purgatory::builder("closer").build());
+        for key in 0..100_000 {
+            let _ = purgatory.try_complete_else_watch(Closer(None), SECOND, [key]).expect("open");
+        }
+        let closer = Closer(Some(Rc::clone(&purgatory)));
+        let id = purgatory.try_complete_else_watch(closer, SECOND, []).expect("open").id().expect("waits");
         assert!(purgatory.force_complete(id));
+        assert_eq!((purgatory.len(), Rc::strong_count(&purgatory)), (0, 1));
     });
-    assert_eq!(registered - 2, 1, "one allocation for an operation on one key");
+    assert!(info.bytes_current < NOTHING_MUCH, "{info:?}");
+}
 
-    clock.advance(Duration::from_secs(1));
-    let expired = blocks(|| assert_eq!(purgatory.expire().expired, 1));
-    assert_eq!(expired, 0, "expiring allocates nothing");
-    let idle = blocks(|| assert_eq!((purgatory.expire().expired, purgatory.next_expiration()), (0, None)));
-    assert_eq!(idle, 0, "nor does finding nothing to do");
+#[test]
+fn a_payload_is_given_back_when_its_operation_ends_on_one_of_its_keys() {
+    struct Heavy(Vec<u8>, Arc<()>);
+    impl DelayedOperation for Heavy {
+        fn try_complete(&mut self) -> bool {
+            Arc::strong_count(&self.1) == 1
+        }
+        fn on_complete(self, _: Outcome) {
+            assert_eq!(self.0.len(), 10_000_000);
+        }
+    }
+    let purgatory: Purgatory<u64, Heavy> = Purgatory::builder("heavy").build();
+    let gate = Arc::new(());
+    let info = measure(|| {
+        for _ in 0..5 {
+            let op = Heavy(vec![0; 10_000_000], Arc::clone(&gate));
+            let _ = purgatory.try_complete_else_watch(op, Duration::MAX, 0..50).expect("open");
+        }
+        assert_eq!(purgatory.force_complete_for_key(&49), 5);
+        assert_eq!(purgatory.watched(), 0);
+    });
+    assert!(info.bytes_max >= 50_000_000 && info.bytes_current < NOTHING_MUCH, "{info:?}");
 }
