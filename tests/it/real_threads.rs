@@ -212,6 +212,114 @@ fn an_expirer_may_be_dropped_on_its_own_thread() {
 }
 
 #[test]
+fn cancelling_or_postponing_the_earliest_costs_one_wake_up_at_most() {
+    let expirer = Expirer::spawn("postponed").unwrap();
+    let purgatory = Timers::builder("postponed").build();
+    expirer.drive(&purgatory);
+    let _far = start(&purgatory, Duration::from_secs(3600));
+    settled(&expirer);
+    let _near = start(&purgatory, ms(200));
+    let before = settled(&expirer);
+    assert_eq!(purgatory.reset_timeout_for_key(&1, Duration::from_secs(7200)), 2);
+    assert_eq!(purgatory.cancel_first(&1).taken().iter().count(), 1);
+    thread::sleep(ms(300));
+    assert!(settled(&expirer) <= before + 1, "the one at which the earliest was due");
+}
+
+/// An operation that does something when it ends.
+struct Job(Box<dyn FnOnce(Outcome) + Send>);
+
+impl DelayedOperation for Job {
+    fn try_complete(&mut self) -> bool {
+        false
+    }
+
+    fn on_complete(self, outcome: Outcome) {
+        (self.0)(outcome);
+    }
+}
+
+fn job(
+    purgatory: &Purgatory<u32, Job>,
+    timeout: Duration,
+    run: impl FnOnce() + Send + 'static,
+) -> Option<ixion::OperationId> {
+    let op = Job(Box::new(move |_| run()));
+    purgatory.try_complete_else_watch(op, timeout, [1]).expect("open").id()
+}
+
+#[test]
+fn callbacks_that_panic_harm_neither_the_thread_nor_the_other_purgatories() {
+    let expirer = Expirer::spawn("panics").unwrap();
+    let bad: Purgatory<u32, Job> = Purgatory::builder("bad").on_panic(|_| panic!("the hook too")).build();
+    let good = Timers::builder("good").build();
+    expirer.drive(&bad);
+    expirer.drive(&good);
+    for _ in 0..20 {
+        job(&bad, ms(1), || panic!("callback"));
+        let ended = start(&good, ms(1));
+        assert_eq!(ended.recv_timeout(SOON).expect("it expires").1, Outcome::Expired);
+    }
+    let since = Instant::now();
+    while bad.stats().panics < 40 {
+        assert!(since.elapsed() < SOON, "{bad:?}");
+        thread::sleep(ms(1));
+    }
+    assert!(bad.stats().balances() && bad.is_empty());
+}
+
+#[test]
+fn callbacks_run_on_the_thread_of_the_given_name_and_it_ends_with_its_expirer() {
+    let expirer = Expirer::spawn("my-expirer").unwrap();
+    let purgatory: Purgatory<u32, Job> = Purgatory::builder("named").build();
+    expirer.drive(&purgatory);
+    let (name, named) = channel();
+    // Its thread-locals are dropped when the thread ends: then this sees its other end closed.
+    let (alive, gone) = channel::<()>();
+    thread_local!(static ALIVE: std::cell::RefCell<Option<Sender<()>>> = const { std::cell::RefCell::new(None) });
+    job(&purgatory, ms(1), move || {
+        ALIVE.set(Some(alive));
+        name.send(thread::current().name().map(str::to_owned)).unwrap();
+    });
+    assert_eq!(named.recv_timeout(SOON), Ok(Some("my-expirer".to_owned())));
+    assert_eq!(gone.try_recv(), Err(std::sync::mpsc::TryRecvError::Empty));
+    let _hour = job(&purgatory, Duration::from_secs(3600), || ());
+    let since = Instant::now();
+    drop(expirer);
+    assert!(since.elapsed() < SOON, "it does not sleep its hour");
+    assert_eq!(gone.try_recv(), Err(std::sync::mpsc::TryRecvError::Disconnected), "the thread was joined");
+    assert_eq!(purgatory.shutdown(), 1);
+}
+
+#[test]
+fn purgatories_of_one_expirer_get_a_pass_each_in_turn() {
+    const EACH: usize = 5000;
+    let expirer = Expirer::spawn("turns").unwrap();
+    let purgatories: [Purgatory<u32, Job>; 3] =
+        ["gate", "a", "b"].map(|name| Purgatory::builder(name).build());
+    let (turns, ended) = channel();
+    for (number, purgatory) in purgatories.iter().enumerate().skip(1) {
+        for _ in 0..EACH {
+            let turns = turns.clone();
+            job(purgatory, Duration::ZERO, move || turns.send(number).unwrap());
+        }
+    }
+    // The thread is held with the first one, until it has been given the others.
+    let ((enter, entered), (open, gate)) = (channel(), channel::<()>());
+    job(&purgatories[0], Duration::ZERO, move || {
+        enter.send(()).unwrap();
+        gate.recv().unwrap();
+    });
+    expirer.drive(&purgatories[0]);
+    entered.recv_timeout(SOON).expect("it drives");
+    purgatories[1..].iter().for_each(|purgatory| expirer.drive(purgatory));
+    open.send(()).unwrap();
+    let order: Vec<usize> = (0..2 * EACH).map(|_| ended.recv_timeout(SOON).expect("all expire")).collect();
+    let longest = order.chunk_by(|one, next| one == next).map(<[usize]>::len).max();
+    assert!(longest < Some(EACH / 2), "{longest:?} of one in a row while the other had work too");
+}
+
+#[test]
 fn a_thread_whose_name_cannot_be_is_an_error() {
     assert_eq!(Expirer::spawn("a\0b").unwrap_err().kind(), std::io::ErrorKind::InvalidInput);
 }
