@@ -76,6 +76,20 @@ fn a_zero_timeout_in_a_callback_of_a_drive_is_left_for_the_next_drive() {
 }
 
 #[test]
+fn what_a_callback_of_a_drive_resets_is_left_for_the_next_drive() {
+    let bench = Bench::with(|builder| builder.shards(1));
+    let (late, purgatory) = (bench.watch(1, NEVER, &[1]), Arc::clone(&bench.purgatory));
+    let mut op = bench.probe(0);
+    op.at_end = Some(Box::new(move |_| assert!(purgatory.reset_timeout(late.id, Duration::ZERO))));
+    bench.wait(op, ms_of(1), &[1]);
+    bench.watch(2, ms_of(2), &[1]); // for the drive to come by once more
+    bench.advance(2);
+    assert_eq!(bench.drive().0, 2);
+    assert!(bench.take_log().iter().map(|end| end.0).eq([0, 2]));
+    assert_eq!(bench.drive().0, 1);
+}
+
+#[test]
 fn zero_counted_does_not_mean_that_nobody_waits() {
     let bench = Bench::new();
     let handle = bench.watch(0, NEVER, &[1]);
