@@ -8,9 +8,10 @@
 //!   that lowered it.
 //!
 //! Raising *before* the scan is what matters: a deadline that is added to a shard already scanned finds the alarm
-//! raised and rings. The other order oversleeps it (`a_deadline_added_during_the_scan_is_not_overslept` among the
-//! models). While a driver is awake the alarm still shows the instant it woke for, which is past, so registrations
-//! do not ring. The shards' locks order the two sides; the word needs no ordering of its own.
+//! raised and rings. The other order oversleeps it
+//! (`a_deadline_added_while_the_alarm_still_shows_the_past_is_not_overslept` among the models). While a driver is awake the alarm still shows the instant it woke for, which is past, so registrations
+//! do not ring. Only a driver promises: whoever merely asks for the next deadline while an expirer drives must leave
+//! the alarm alone, or it shows a promise that nobody keeps. The shards' locks order the two sides; the word needs no ordering of its own.
 
 use crate::sync::{Arc, AtomicU64, Condvar, Mutex, Ordering};
 use crate::tick::Tick;

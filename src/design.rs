@@ -79,7 +79,8 @@
 //! * **Two events at once** (`two_events_on_an_operation_that_needs_both`). The one that comes second finds BUSY and leaves
 //!   a mark. The mark was put there before the holder let go, or the letting go was before the mark: one word, no
 //!   third case.
-//! * **An event against expiry**, and **an event, an expiry and a cancellation at once**. The compare-exchange from none.
+//! * **An event against expiry** (`an_event_against_expiry`), and a cancellation at the same time
+//!   (`an_event_an_expiry_and_a_cancellation_at_once`). The compare-exchange from none.
 //! * **A forced completion, or a hand-back, of an operation that a thread is inside**
 //!   (`a_forced_completion_against_a_busy_operation`, `handing_back_a_busy_operation`). Decided at once; acted on by the
 //!   thread inside. It cannot be handed back without waiting, so it is completed with the outcome, never dropped in
@@ -122,8 +123,8 @@
 //! Its [module](crate::wheel) explains the structure. What was measured, and what was tried instead:
 //!
 //! * *Taken: a bucket is a list of chunks of 64 timers*, streamed when they move or expire; a timer's slot says where it
-//!   is, and stopping it clears a bit in the chunk's head. Two sparse neighbours become one. For an 8-byte item 39 to
-//!   47 bytes a timer, also after long churn.
+//!   is, and stopping it clears a bit in the chunk's head. Two sparse neighbours become one. For an 8-byte item about
+//!   30 bytes a timer, 40 to 47 after long churn.
 //! * *Against buckets as plain arrays that are cleaned lazily* (the entry stays, its stamp no longer fits; compaction when
 //!   more than half is stale): as fast or up to twice as fast where thousands of timers are spread over many ticks, and
 //!   a tie at a million; but compaction, growth and moving down are each O(bucket) in one call, the stamps wrap after

@@ -62,6 +62,9 @@
 //! | idle is free | With nothing due the expirer sleeps. |
 //! | order | By deadline, then by registration. |
 //! | the books balance | registered = satisfied + expired + forced + cancelled + shut down + panicked + pending. |
+//! | shutdown | Complete everything or have it handed back; it waits for no thread, and nothing is lost. |
+//! | no recursion | What a callback causes runs after it. A chain of completions costs no stack. |
+//! | many clocks | Tests run the code that ships, on a clock that is moved by hand. |
 //! | no `unsafe` | `#![forbid(unsafe_code)]`. |
 //!
 //! # The modules

@@ -3,7 +3,7 @@
 use crate::operation::cell::Decision;
 use crate::operation::{DelayedOperation, Outcome};
 use crate::purgatory::engine::{Drives, Engine, SpareKeys, Timed, Waiter};
-use crate::purgatory::results::{Cancelled, Drive, HandedBack};
+use crate::purgatory::results::{Drive, HandedBack};
 use crate::sync::{Arc, Ordering, planted};
 use crate::tick::Tick;
 use crate::trampoline::{Call, has_leftovers};
@@ -271,16 +271,6 @@ impl Drives {
     /// The number that a registration or a reset carries. Read before its clock.
     pub(super) fn latest(&self) -> u64 {
         self.latest.load(Ordering::Acquire)
-    }
-}
-
-impl<O> HandedBack<O> {
-    pub(super) fn add(&mut self, cancelled: Cancelled<O>) {
-        match cancelled {
-            Cancelled::Taken(op) => self.taken.push(op),
-            Cancelled::Busy => self.busy += 1,
-            Cancelled::Gone => {}
-        }
     }
 }
 

@@ -208,8 +208,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
             match waiter.cell.hold(|op| self.look(op)) {
                 Spell::LetGo => return None,
                 Spell::Decided { outcome, mine } => {
-                    let (op, keys) = self.take_out(waiter, outcome);
-                    self.complete(op, outcome, keys, call);
+                    self.end(waiter, outcome, call);
                     return Some((outcome, mine));
                 }
                 Spell::Tired => {
@@ -243,6 +242,12 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         for waiter in owed {
             self.hold(&waiter, call);
         }
+    }
+
+    /// Ends a decided operation that the caller holds.
+    pub(super) fn end(self: &Arc<Self>, waiter: &Waiter<O>, outcome: Outcome, call: &Call) {
+        let (op, keys) = self.take_out(waiter, outcome);
+        self.complete(op, outcome, keys, call);
     }
 
     /// Takes a decided operation that the caller holds out of its cell, the wheel and every watch list, and counts

@@ -84,12 +84,6 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         }
     }
 
-    /// Ends an operation that the caller decided and holds.
-    pub(super) fn end(self: &Arc<Self>, waiter: &Waiter<O>, outcome: Outcome, call: &Call) {
-        let (op, keys) = self.take_out(waiter, outcome);
-        self.complete(op, outcome, keys, call);
-    }
-
     pub(super) fn cancel(self: &Arc<Self>, id: OperationId) -> Cancelled<O> {
         let call = Call::enter();
         self.find(id).map_or(Cancelled::Gone, |waiter| self.withdraw(&waiter, Outcome::Cancelled, &call))

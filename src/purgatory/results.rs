@@ -153,6 +153,14 @@ impl<O> HandedBack<O> {
         HandedBack { taken: Vec::new(), busy: 0 }
     }
 
+    pub(super) fn add(&mut self, cancelled: Cancelled<O>) {
+        match cancelled {
+            Cancelled::Taken(op) => self.taken.push(op),
+            Cancelled::Busy => self.busy += 1,
+            Cancelled::Gone => {}
+        }
+    }
+
     /// Returns how many operations the call decided.
     #[must_use]
     pub fn count(&self) -> usize {

@@ -88,22 +88,6 @@ fn whatever_ends_an_operation_takes_it_out_of_the_wheel_and_every_list() {
 }
 
 #[test]
-fn a_key_given_twice_is_watched_once_however_many_keys_there_are() {
-    for keys in [vec![1, 1], vec![1, 2, 1, 2, 3, 3, 3], (0..50).chain(10..60).chain(0..60).collect()] {
-        let bench = Bench::new();
-        let (id, _) = bench.watch(0, 5, &keys);
-        let distinct = keys.iter().collect::<std::collections::HashSet<_>>().len();
-        assert_eq!(
-            (bench.purgatory.watched(), bench.purgatory.key_count()),
-            (distinct, distinct),
-            "{keys:?}"
-        );
-        assert!(bench.purgatory.force_complete(id));
-        bench.assert_nothing_is_kept();
-    }
-}
-
-#[test]
 fn a_callback_that_feeds_itself_does_not_hold_a_pass() {
     struct Again {
         purgatory: Arc<Purgatory<u32, Again>>,

@@ -15,7 +15,6 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
     ("alarm", &["sync", "tick"]),
     ("purgatory", &["alarm", "clock", "metrics", "operation", "sync", "tick", "trampoline", "wheel"]),
     ("expirer", &["alarm", "clock", "metrics", "operation", "purgatory", "sync", "tick", "trampoline"]),
-    ("future", PUBLIC),
     ("kafka", PUBLIC),
     ("testing", PUBLIC),
     ("design", &[]),
