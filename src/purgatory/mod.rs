@@ -18,8 +18,10 @@ mod drive;
 pub(crate) mod engine;
 mod event;
 mod panics;
+mod pool;
 mod register;
 mod results;
+mod table;
 #[cfg(all(test, not(ixion_loom)))]
 mod tests;
 mod watch;
