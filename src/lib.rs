@@ -84,6 +84,7 @@ pub mod kafka;
 pub mod metrics;
 pub mod operation;
 pub mod purgatory;
+mod steps;
 mod sync;
 #[cfg(any(test, feature = "test-util"))]
 pub mod testing;

@@ -7,7 +7,7 @@ use crate::purgatory::results::{Drive, HandedBack};
 use crate::sync::{Arc, Ordering, planted};
 use crate::tick::Tick;
 use crate::trampoline::{Call, has_leftovers};
-use crate::wheel::{AtHand, TimingWheel};
+use crate::wheel::{AtHand, TimerId, TimingWheel};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::hash::Hash;
@@ -28,7 +28,10 @@ const EXPIRY_STEP: usize = 2;
 
 /// How many timers are moved down a level under one hold of a shard's lock, when a crowded bucket comes near. A move
 /// is about 10 ns.
-const MOVE_STEP: usize = 1024;
+pub(super) const MOVE_STEP: usize = 1024;
+
+/// As how many expiries a hold counts that was used up by moves: it takes about as long.
+const MOVES_COUNT_AS: usize = 16;
 
 type Batch<O> = SmallVec<[Arc<Waiter<O>>; 16]>;
 
@@ -47,17 +50,19 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     pub(crate) fn pass(self: &Arc<Self>) -> (usize, bool) {
         let call = Call::enter_pass();
         call.catch_up();
-        let (drive, now) = self.drives.go_on_or_begin(|| self.now());
+        let Begun { drive, now } = self.drives.go_on_or_begin(|| self.now());
         let mut heads = self.heads(&call);
-        let mut expired = 0;
+        let (mut expired, mut work) = (0, 0);
         let mut more = false;
         while let Some((index, tick)) = earliest(&heads).filter(|(_, tick)| *tick <= now) {
-            if expired >= PASS_LIMIT {
+            if work >= PASS_LIMIT {
                 more = true;
                 break;
             }
             let mut batch = Batch::new();
-            heads[index] = self.take_due(index, tick, drive, &mut batch);
+            heads[index] = self.take_due(index, tick, Begun { drive, now }, &mut batch);
+            let moved = heads[index] == tick && batch.len() < EXPIRY_STEP;
+            work += if moved { MOVES_COUNT_AS } else { batch.len() };
             expired += self.expire_all(batch, &call);
         }
         self.drives.end_pass(now, more);
@@ -87,12 +92,10 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     /// The next deadline of each shard. Takes over what was handed on there.
     fn heads(self: &Arc<Self>, call: &Call) -> SmallVec<[Tick; 16]> {
         let mut heads = SmallVec::new();
-        for shard in &self.shards {
-            let owed = {
-                let mut shard = shard.lock();
-                heads.push(shard.wheel.next_expiration().unwrap_or(Tick::MAX));
-                std::mem::take(&mut shard.owed)
-            };
+        for mut shard in self.each_shard() {
+            heads.push(shard.wheel.next_look().unwrap_or(Tick::MAX));
+            let owed = std::mem::take(&mut shard.owed);
+            drop(shard);
             self.take_over(owed, call);
         }
         heads
@@ -100,27 +103,41 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
 
     /// Takes timers that are due at `tick` out of one shard, up to a step. Taking them out is what decides between an
     /// expiry and a reset. Returns the shard's next deadline; `tick` again while there is more to do for it.
-    fn take_due(&self, index: usize, tick: Tick, drive: u64, batch: &mut Batch<O>) -> Tick {
-        let mut shard = self.shards[index].lock();
+    fn take_due(&self, index: usize, tick: Tick, begun: Begun, batch: &mut Batch<O>) -> Tick {
+        let mut shard = self.shard(index as u32);
+        let mut aside: SmallVec<[(TimerId, Tick); 1]> = SmallVec::new();
         let mut moves = MOVE_STEP;
-        while batch.len() < EXPIRY_STEP {
-            match shard.wheel.bring_to_hand(tick, &mut moves) {
-                AtHand::Due(deadline) if deadline <= tick => {}
+        let next = loop {
+            if batch.len() == EXPIRY_STEP {
+                break shard.wheel.next_look().unwrap_or(Tick::MAX);
+            }
+            let deadline = match shard.wheel.bring_to_hand(tick, &mut moves) {
+                AtHand::Due(deadline) if deadline <= tick => deadline,
                 // The clock has stepped back: this lies between `tick` and the wheel's own present.
-                AtHand::Due(later) => return later,
-                AtHand::Paused => return tick,
-                AtHand::Nothing => break,
+                AtHand::Due(later) => break later,
+                AtHand::Paused => break tick,
+                AtHand::Nothing => break shard.wheel.next_look().unwrap_or(Tick::MAX),
+            };
+            let timed = shard.wheel.peek_expired(tick).expect("it is at hand");
+            if timed.drive < begun.drive {
+                let due = shard.wheel.pop_expired(tick).expect("it is at hand");
+                batch.push(due.item.waiter);
+            } else if deadline >= begun.now || aside.len() == MOVE_STEP {
+                // Younger than the drive. Within a tick the wheel keeps the order of starting: nothing that was there
+                // when the drive began comes after it.
+                break Tick::MAX;
+            } else {
+                // Younger, and yet due before the drive's present: the clock has stepped back. What is older may come
+                // after it.
+                let id = timed.waiter.timer();
+                shard.wheel.restart_timer(id, Tick::MAX);
+                aside.push((id, deadline));
             }
-            let begun = shard.wheel.peek_expired(tick).map(|timed| timed.drive);
-            // Younger than the drive, so its deadline is not before the drive's present, and within a tick the
-            // wheel keeps the order of starting: nothing that was there when the drive began comes after it.
-            if begun.is_none_or(|begun| begun >= drive) {
-                return Tick::MAX;
-            }
-            let due = shard.wheel.pop_expired(tick).expect("it was peeked at");
-            batch.push(due.item.waiter);
+        };
+        for (id, deadline) in aside {
+            shard.wheel.restart_timer(id, deadline);
         }
-        shard.wheel.next_expiration().unwrap_or(Tick::MAX)
+        next
     }
 
     /// The next deadline, for whoever asks. Where an expirer drives, the alarm is its own: another's promise, that it
@@ -164,10 +181,8 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
 
     fn earliest(&self) -> Tick {
         let mut next = Tick::MAX;
-        for shard in &self.shards {
-            let shard = shard.lock();
-            let earliest =
-                if shard.owed.is_empty() { shard.wheel.next_expiration() } else { Some(Tick::ZERO) };
+        for shard in self.each_shard() {
+            let earliest = if shard.owed.is_empty() { shard.wheel.next_look() } else { Some(Tick::ZERO) };
             next = next.min(earliest.unwrap_or(Tick::MAX));
         }
         next
@@ -207,15 +222,13 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         if self.closed.swap(true, Ordering::AcqRel) {
             return swept;
         }
-        for shard in &self.shards {
-            let wheel: TimingWheel<Timed<O>> = {
-                let mut shard = shard.lock();
-                shard.closed = true;
-                swept.owed.append(&mut shard.owed);
-                // The whole wheel goes in one move: the lock is not held for longer however much is in it.
-                let empty = TimingWheel::starting_at(shard.wheel.now());
-                std::mem::replace(&mut shard.wheel, empty)
-            };
+        for mut shard in self.each_shard() {
+            shard.closed = true;
+            swept.owed.append(&mut shard.owed);
+            // The whole wheel goes in one move: the lock is not held for longer however much is in it.
+            let empty = TimingWheel::starting_at(shard.wheel.now());
+            let wheel: TimingWheel<Timed<O>> = std::mem::replace(&mut shard.wheel, empty);
+            drop(shard);
             for timed in wheel.into_items() {
                 match timed.waiter.cell.decide(Outcome::Shutdown) {
                     Decision::Held => swept.held.push(timed.waiter),
@@ -232,10 +245,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     /// Whether nothing will ever be due again.
     pub(crate) fn is_over(&self) -> bool {
         self.closed.load(Ordering::Acquire)
-            && self.shards.iter().all(|shard| {
-                let shard = shard.lock();
-                shard.closed && shard.owed.is_empty()
-            })
+            && self.each_shard().all(|shard| shard.closed && shard.owed.is_empty())
     }
 }
 
@@ -249,18 +259,24 @@ struct Swept<O> {
     owed: VecDeque<Arc<Waiter<O>>>,
 }
 
+/// A drive: its number, and its present.
+#[derive(Clone, Copy)]
+struct Begun {
+    drive: u64,
+    now: Tick,
+}
+
 impl Drives {
-    /// Goes on with the drive that an earlier pass left unfinished, or begins one. Returns its number and its
-    /// present.
-    fn go_on_or_begin(&self, now: impl FnOnce() -> Tick) -> (u64, Tick) {
+    /// Goes on with the drive that an earlier pass left unfinished, or begins one.
+    fn go_on_or_begin(&self, now: impl FnOnce() -> Tick) -> Begun {
         let unfinished = Tick::new(self.unfinished.load(Ordering::Relaxed));
         if !unfinished.is_never() {
-            return (self.latest.load(Ordering::Relaxed), unfinished);
+            return Begun { drive: self.latest.load(Ordering::Relaxed), now: unfinished };
         }
         // The clock is read before the drive gets its number, and a registration reads the number before the
         // clock. So whatever carries this number has read the clock later, and is due at `now` at the earliest.
         let now = now();
-        (self.latest.fetch_add(1, Ordering::Release) + 1, now)
+        Begun { drive: self.latest.fetch_add(1, Ordering::Release) + 1, now }
     }
 
     fn end_pass(&self, now: Tick, more: bool) {

@@ -19,6 +19,7 @@ use foldhash::fast::FixedState;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hash};
+use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 /// The shared part of a purgatory.
@@ -46,6 +47,44 @@ pub(crate) struct Engine<K, O> {
 
 /// On cache lines of its own, so that the threads at one lock don't slow those at the next.
 pub(super) type Locked<T> = CachePadded<Mutex<T>>;
+
+/// One hold of a shard's lock.
+pub(super) struct Hold<'a, K, O>(MutexGuard<'a, Shard<K, O>>);
+
+/// Whatever is due, however many wait on a key and whatever must grow, no hold takes more steps than these, which are
+/// about ten microseconds: [`MOVE_STEP`](super::drive::MOVE_STEP) timers moved down a level, `EXPIRY_STEP` taken out,
+/// and, now and then, a part of a table that is split.
+#[cfg(test)]
+pub(super) const HOLD_STEPS: usize = 2048;
+
+impl<'a, K, O> Hold<'a, K, O> {
+    fn new(shard: &'a Locked<Shard<K, O>>) -> Self {
+        let guard = shard.lock();
+        #[cfg(test)]
+        crate::steps::begin();
+        Hold(guard)
+    }
+}
+
+#[cfg(test)]
+impl<K, O> Drop for Hold<'_, K, O> {
+    fn drop(&mut self) {
+        crate::steps::end();
+    }
+}
+
+impl<K, O> Deref for Hold<'_, K, O> {
+    type Target = Shard<K, O>;
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl<K, O> DerefMut for Hold<'_, K, O> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
 
 /// Everything under one lock: a registry of the operations whose home this is, with their deadlines, and the watch
 /// lists of the keys that live here.
@@ -81,6 +120,9 @@ impl<O> Waiter<O> {
         TimerId::from_u64(self.timer.load(Ordering::Relaxed))
     }
 }
+
+/// How many keys of an operation are put into lists, or taken out, under one hold of a shard's lock.
+pub(super) const LINK_STEP: usize = if cfg!(ixion_loom) { 1 } else { 64 };
 
 /// The watch lists that an operation is in.
 pub(super) type Links = SmallVec<[Link; 2]>;
@@ -149,8 +191,13 @@ impl<K, O> Engine<K, O> {
 }
 
 impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
-    pub(super) fn shard(&self, index: u32) -> MutexGuard<'_, Shard<K, O>> {
-        self.shards[index as usize].lock()
+    pub(super) fn shard(&self, index: u32) -> Hold<'_, K, O> {
+        Hold::new(&self.shards[index as usize])
+    }
+
+    /// One hold of each in turn.
+    pub(super) fn each_shard(&self) -> impl Iterator<Item = Hold<'_, K, O>> {
+        self.shards.iter().map(Hold::new)
     }
 
     pub(super) fn hash<Q: Hash + ?Sized>(&self, key: &Q) -> u64 {
@@ -255,16 +302,19 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     pub(super) fn take_out(&self, waiter: &Waiter<O>, outcome: Outcome) -> (O, SpareKeys<K>) {
         let (op, links) = waiter.cell.take();
         let mut keys = SpareKeys::new();
+        // The first of the links are in the home shard.
+        let mut runs =
+            links.chunk_by(|a, b| a.shard == b.shard).flat_map(|run| run.chunks(LINK_STEP)).peekable();
         {
             let mut home = self.shard(waiter.home);
             home.wheel.stop_timer(waiter.timer());
             home.books.end(outcome);
-            for link in links.iter().filter(|link| link.shard == waiter.home) {
-                keys.extend(home.watch.unwatch(link.node).1);
-            }
+            let run = runs.next_if(|run| run[0].shard == waiter.home).unwrap_or_default();
+            keys.extend(run.iter().filter_map(|link| home.watch.unwatch(link.node).1));
         }
-        for link in links.iter().filter(|link| link.shard != waiter.home) {
-            keys.extend(self.shard(link.shard).watch.unwatch(link.node).1);
+        for run in runs {
+            let mut shard = self.shard(run[0].shard);
+            keys.extend(run.iter().filter_map(|link| shard.watch.unwatch(link.node).1));
         }
         if let Some(capacity) = &self.capacity {
             capacity.release();
@@ -316,8 +366,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
 
     pub(super) fn stats(&self) -> Stats {
         let mut stats = Stats::default();
-        for shard in &self.shards {
-            let shard = shard.lock();
+        for shard in self.each_shard() {
             shard.books.add_to(&mut stats);
             stats.watched += shard.watch.watchers();
             stats.keys += shard.watch.keys();
@@ -333,6 +382,6 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
 
     /// Sums a count over the shards.
     pub(super) fn sum(&self, count: impl Fn(&Shard<K, O>) -> usize) -> usize {
-        self.shards.iter().map(|shard| count(&shard.lock())).sum()
+        self.each_shard().map(|shard| count(&shard)).sum()
     }
 }

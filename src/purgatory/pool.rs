@@ -4,6 +4,7 @@
 //! and it does so under the shard's lock; a segment never has more than [`SEGMENT`] entries to move. A segment that
 //! has emptied gives its memory back, so that after a burst a survivor keeps one segment and not the whole.
 
+use crate::steps;
 use slab::Slab;
 use std::ops::{Index, IndexMut};
 
@@ -36,6 +37,7 @@ impl<T> Pool<T> {
             None => self.open_another(),
         };
         let entries = &mut self.segments[segment as usize];
+        steps::count(if entries.len() == entries.capacity() { 1 + entries.len() } else { 1 });
         let entry = entries.insert(value);
         if entries.len() == SEGMENT {
             self.open.pop();
@@ -52,6 +54,7 @@ impl<T> Pool<T> {
     pub(super) fn remove(&mut self, index: u32) -> T {
         let (segment, entry) = split(index);
         let entries = &mut self.segments[segment];
+        steps::count(1);
         let value = entries.remove(entry);
         self.len -= 1;
         match entries.len() {

@@ -1,9 +1,10 @@
 //! Registering: look, watch and arm, look again.
 //!
 //! 1. Look, before any cell exists: an operation that is satisfied at once allocates nothing.
-//! 2. One hold of the home shard: closed? a place in the registry and the wheel; every key that lives there. Armed
-//!    together with watching, never after, so that from here on shutdown, force, cancel, reset and `len` see it.
-//! 3. The keys of the other shards.
+//! 2. One hold of the home shard: closed? a place in the registry and the wheel; the keys that live there, up to a
+//!    step. Armed together with watching, never after, so that from here on shutdown, force, cancel, reset and `len`
+//!    see it.
+//! 3. The other keys.
 //! 4. Look again. The registering thread has held the operation since before anybody could see it; whoever came
 //!    meanwhile has left a mark or a decision.
 //! 5. Let go, and act on whatever came.
@@ -14,7 +15,7 @@
 
 use crate::operation::cell::{Cell, Look};
 use crate::operation::{DelayedOperation, Outcome};
-use crate::purgatory::engine::{Engine, Link, Links, SpareKeys, Timed, Waiter};
+use crate::purgatory::engine::{Engine, LINK_STEP, Link, Links, SpareKeys, Timed, Waiter};
 use crate::purgatory::results::{OperationId, Registration, RejectReason, Rejected};
 use crate::sync::{Arc, AtomicU64, Ordering, planted};
 use crate::tick::Tick;
@@ -70,7 +71,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         let cell = Cell::held(op);
         let waiter = Arc::new(Waiter { cell, home, timer: AtomicU64::new(0) });
         let keys = match self.arm(&waiter, due, keys, &mut spare) {
-            Ok(elsewhere) => elsewhere,
+            Ok(armed) => armed,
             Err(keys) => {
                 if let Some(capacity) = &self.capacity {
                     capacity.release();
@@ -80,9 +81,9 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
                 return Err(Rejected { op, reason: RejectReason::Shutdown });
             }
         };
-        // 3. The keys of the other shards. `keys.links` are those of the home.
+        // 3. The other keys. `links` are those that step 2 has put into lists.
         let mut links = keys.links;
-        for (hash, key) in keys.elsewhere {
+        for (hash, key) in keys.rest {
             let shard = self.shard_of(hash);
             let (node, again) = self.shard(shard).watch.watch(hash, key, Arc::clone(&waiter));
             links.push(Link { shard, node });
@@ -111,7 +112,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         spare: &mut SpareKeys<K>,
     ) -> Result<Armed<K>, HashedKeys<K>> {
         let mut links = Links::new();
-        let mut elsewhere = HashedKeys::new();
+        let mut rest = HashedKeys::new();
         let early = planted("alarm-before-lock") && self.alarm.lower(due.deadline);
         let mut shard = self.shard(waiter.home);
         if shard.closed && !planted("closed-unseen") {
@@ -125,8 +126,8 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
             shard.books.clamp();
         }
         for (hash, key) in keys {
-            if self.shard_of(hash) != waiter.home {
-                elsewhere.push((hash, key));
+            if links.len() == LINK_STEP || self.shard_of(hash) != waiter.home {
+                rest.push((hash, key));
                 continue;
             }
             let (node, again) = shard.watch.watch(hash, key, Arc::clone(waiter));
@@ -138,7 +139,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         if lowered {
             self.wake_driver();
         }
-        Ok(Armed { timer, links, elsewhere })
+        Ok(Armed { timer, links, rest })
     }
 
     /// When something that starts now is due. Clamps the timeout to the greatest allowed.
@@ -202,7 +203,7 @@ pub(super) struct Due {
 struct Armed<K> {
     timer: crate::wheel::TimerId,
     links: Links,
-    elsewhere: HashedKeys<K>,
+    rest: HashedKeys<K>,
 }
 
 /// The start of the run of entries with this hash at the end of a sorted slice.

@@ -6,6 +6,7 @@
 //!
 //! What is kept is the index of a list; the hash is kept there, and asked for when a table is split.
 
+use crate::steps;
 use hashbrown::HashTable;
 
 /// Entries a table, before it is split: moving so many takes a few microseconds.
@@ -50,7 +51,9 @@ impl KeyTable {
             self.split(at, hash, &hash_of);
             at = self.table_of(hash);
         }
-        self.tables[at].lists.insert_unique(hash, list, |&list| hash_of(list));
+        let lists = &mut self.tables[at].lists;
+        steps::count(if lists.len() == lists.capacity() { 1 + lists.len() } else { 1 });
+        lists.insert_unique(hash, list, |&list| hash_of(list));
         self.len += 1;
     }
 
@@ -72,6 +75,7 @@ impl KeyTable {
         } else if lists.is_empty() && several {
             *lists = HashTable::new();
         } else if lists.capacity() > KEPT_CAPACITY && lists.len() < lists.capacity() / 8 {
+            steps::count(lists.len());
             lists.shrink_to(lists.len() * 2, |&list| hash_of(list));
         }
     }
@@ -94,6 +98,7 @@ impl KeyTable {
         let full = std::mem::replace(&mut self.tables[at].lists, HashTable::with_capacity(LIMIT / 2));
         let mut halves = [at, self.tables.len()];
         self.tables.push(Table { lists: HashTable::with_capacity(LIMIT / 2), bits: bits + 1 });
+        steps::count(full.len());
         for list in full {
             let hash = hash_of(list);
             let half = halves[usize::from((hash >> FIRST_BIT) as usize & bit != 0)];

@@ -1,5 +1,8 @@
 //! What a purgatory does that only its inside can show.
 
+use super::drive::MOVE_STEP;
+use super::engine::{HOLD_STEPS, LINK_STEP};
+use super::watch::WALK_STEP;
 use super::*;
 use crate::clock::ManualClock;
 use crate::operation::Outcome;
@@ -85,6 +88,102 @@ fn whatever_ends_an_operation_takes_it_out_of_the_wheel_and_every_list() {
     bench.assert_nothing_is_kept();
     let outcomes = [Outcome::Satisfied, Outcome::Forced, Outcome::Expired, Outcome::Shutdown];
     assert_eq!(bench.log(), [0, 1, 3, 4].into_iter().zip(outcomes).collect::<Vec<_>>());
+}
+
+/// Waits, and counts its end.
+struct Waits(Arc<AtomicUsize>);
+
+impl DelayedOperation for Waits {
+    fn try_complete(&mut self) -> bool {
+        false
+    }
+    fn on_complete(self, _: Outcome) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A million operations whose deadlines share a bucket of the wheel, a hundred thousand of them on one key and the rest
+/// on keys of their own, in one shard; one with ten thousand keys. Whatever is done, no hold of the lock is long.
+#[test]
+fn no_hold_takes_more_steps_than_its_bound_with_a_million_timers_in_one_bucket() {
+    const MILLION: u32 = 1_000_000;
+    let (clock, ended) = (ManualClock::new(), Arc::new(AtomicUsize::new(0)));
+    let purgatory: Purgatory<u32, Waits> =
+        Purgatory::builder("million").clock(clock.clone()).shards(1).build();
+    let watch = |millis: u32, keys: std::ops::Range<u32>| {
+        let timeout = Duration::from_millis(millis.into());
+        let registration = purgatory.try_complete_else_watch(Waits(Arc::clone(&ended)), timeout, keys);
+        registration.expect("open").id().expect("waits")
+    };
+    // 64^3 to 2 * 64^3: one block of level 3.
+    let in_one_bucket = |n: u32| 300_000 + n % 200_000;
+    let earliest = watch(299_999, 1..2);
+    for n in 0..MILLION {
+        let key = if n % 10 == 0 { 0 } else { n };
+        watch(in_one_bucket(n), key..key + 1);
+    }
+    watch(400_000, 2_000_000..2_010_000);
+    let grown = crate::steps::most();
+    assert!(grown <= HOLD_STEPS && grown > LINK_STEP, "{grown} steps of one hold while it grew");
+
+    // The earliest goes, so the next one must be looked for; and that is put off.
+    assert_eq!(purgatory.next_expiration(), Some(Tick::new(299_999)));
+    assert!(purgatory.cancel(earliest).is_cancelled());
+    assert_eq!(purgatory.next_expiration(), Some(Tick::new(64 * 64 * 64)), "the start of the block");
+    assert_eq!(purgatory.reset_timeout_for_key(&0, Duration::from_secs(400)), 100_000);
+    assert_eq!(purgatory.check_and_complete(&0), 0);
+    assert_eq!(purgatory.force_complete_for_key(&0), 100_000);
+    assert_eq!(purgatory.cancel_for_key(&1).count(), 1);
+    let walked = crate::steps::most();
+    assert!(walked <= HOLD_STEPS && walked > WALK_STEP, "{walked} steps of one hold along a key");
+
+    // At the start of the block all of them come down: that takes many holds, and more than one pass.
+    clock.advance_to(Duration::from_millis(64 * 64 * 64));
+    let mut passes = 1;
+    while purgatory.expire().more {
+        passes += 1;
+    }
+    assert!(passes >= 10, "{passes} passes to move 900,000 timers");
+    assert_eq!(purgatory.next_expiration(), Some(Tick::new(300_001)));
+    clock.advance_to(Duration::from_secs(1000));
+    while purgatory.expire().more {}
+    assert!(purgatory.is_empty() && purgatory.watched() == 0 && purgatory.key_count() == 0);
+    let expired = crate::steps::most();
+    assert!((MOVE_STEP..=HOLD_STEPS).contains(&expired), "{expired} steps of one hold of a drive");
+    assert_eq!(ended.load(Ordering::Relaxed), MILLION as usize);
+}
+
+/// The clock of this test reads what it is told, earlier than before too.
+#[test]
+fn a_clock_that_steps_back_in_the_middle_of_a_drive_keeps_nothing_from_ending_in_it() {
+    #[derive(Clone, Default)]
+    struct Told(Arc<AtomicUsize>);
+    impl crate::clock::Clock for Told {
+        fn elapsed(&self) -> Duration {
+            Duration::from_millis(self.0.load(Ordering::Relaxed) as u64)
+        }
+    }
+    let (clock, ended) = (Told::default(), Arc::new(AtomicUsize::new(0)));
+    let purgatory: Purgatory<u32, Waits> = Purgatory::builder("back").clock(clock.clone()).shards(1).build();
+    let watch = |millis| {
+        let op = Waits(Arc::clone(&ended));
+        let registration = purgatory.try_complete_else_watch(op, Duration::from_millis(millis), [1]);
+        registration.expect("open").id().expect("waits")
+    };
+    for _ in 0..1500 {
+        watch(10);
+    }
+    clock.0.store(20, Ordering::Relaxed);
+    assert!(purgatory.expire().more, "one pass is not enough");
+    clock.0.store(5, Ordering::Relaxed);
+    let (sooner, soon) = (watch(1), watch(2));
+    let drive = purgatory.expire();
+    assert_eq!((ended.load(Ordering::Relaxed), drive.more), (1500, false), "what was due in this drive");
+    assert_eq!(drive.next, Some(Tick::new(6)), "what was registered at 5 is due at 6 by the same clock");
+    assert_eq!(purgatory.expire().expired, 0);
+    clock.0.store(6, Ordering::Relaxed);
+    assert_eq!(purgatory.expire().expired, 1);
+    assert!(!purgatory.reset_timeout(sooner, Duration::MAX) && purgatory.reset_timeout(soon, Duration::MAX));
 }
 
 #[test]

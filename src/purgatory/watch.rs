@@ -11,6 +11,7 @@
 
 use crate::purgatory::pool::Pool;
 use crate::purgatory::table::KeyTable;
+use crate::steps;
 use hashbrown::Equivalent;
 
 /// How many watchers one step takes out under one hold of the lock: at about 10 ns each less than a microsecond.
@@ -233,6 +234,7 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
     fn take_step(&self, mut node: u32, end: u64, out: &mut impl Extend<W>) -> Option<u32> {
         let mut taken = 0;
         while node != NONE {
+            steps::count(1);
             let entry = &self.nodes[node];
             if entry.number >= end {
                 return None;

@@ -2,6 +2,8 @@
 
 use std::num::NonZeroU32;
 
+use crate::steps;
+
 /// Timers a chunk. One bit of a `u64` for each says which of them still wait.
 pub(super) const CHUNK: usize = if cfg!(test) { 4 } else { 64 };
 /// Two neighbours that hold no more than this between them can become one. A quarter stays free, so that a merged
@@ -91,6 +93,7 @@ impl Chunk {
 
     #[inline]
     fn push(&mut self, body: &mut Body, index: u32, deadline: u64) -> usize {
+        steps::count(1);
         let entry = usize::from(self.len) % CHUNK;
         self.len += 1;
         self.count += 1;
@@ -110,6 +113,7 @@ impl Chunk {
 
     /// Finds the earliest deadline again.
     fn find_min(&mut self, body: &Body) {
+        steps::count(CHUNK);
         let (mut min, mut min_at) = (u64::MAX, 0);
         for entry in bits(self.live) {
             if body.deadlines[entry] < min {
@@ -220,6 +224,7 @@ impl Chunks {
     pub(super) fn remove(&mut self, place: Place) -> bool {
         let (head, entry) = (self.get_mut(place.chunk()), place.entry());
         debug_assert!(head.live >> entry & 1 == 1, "entry {entry} of chunk {} is a hole", place.chunk());
+        steps::count(1);
         head.live &= !(1 << entry);
         head.count -= 1;
         (LOOK >> (head.count % 64) & 1 == 1) | (head.min_at as usize == entry)

@@ -1,6 +1,7 @@
 //! The levels of the wheel: 11 rings of 64 buckets, and which of them are occupied.
 
 use super::chunk::{Chunks, NIL, Place, bits};
+use crate::steps;
 
 /// Bits of a deadline that a level resolves.
 const DIGIT: u32 = 6;
@@ -8,6 +9,10 @@ const DIGIT: u32 = 6;
 const SLOTS: usize = 1 << DIGIT;
 /// Eleven digits of 6 bits are all of a 64-bit deadline.
 pub(super) const LEVELS: usize = u64::BITS.div_ceil(DIGIT) as usize;
+
+/// How many chunks are looked at for the earliest deadline of a bucket, where a look at all would take too long: with
+/// full ones, sixteen thousand timers.
+pub(super) const SCAN_STEP: usize = 256;
 
 /// A level and a slot of it: `level * 64 + slot`.
 pub(super) type At = u16;
@@ -145,19 +150,21 @@ impl Levels {
         self.occupied[level(at)] >> (usize::from(at) % SLOTS) & 1 == 1
     }
 
-    /// The earliest deadline of a bucket that is occupied.
-    pub(super) fn min(&self, at: At) -> u64 {
+    /// The earliest deadline of a bucket that is occupied; `None` if it would take a look at more than `limit` chunks.
+    pub(super) fn min(&self, at: At, limit: usize) -> Option<u64> {
         match self.buckets[usize::from(at)].min {
-            UNKNOWN => self.find_min(at),
-            min => min,
+            UNKNOWN => self.find_min(at, limit),
+            min => Some(min),
         }
     }
 
-    /// Keeps the earliest deadline of a bucket, if it was forgotten.
+    /// Keeps the earliest deadline of a bucket, if it was forgotten and a step is enough to find it.
     #[inline]
     pub(super) fn remember_min(&mut self, at: At) {
-        if self.buckets[usize::from(at)].min == UNKNOWN {
-            self.buckets[usize::from(at)].min = self.find_min(at);
+        if self.buckets[usize::from(at)].min == UNKNOWN
+            && let Some(min) = self.find_min(at, SCAN_STEP)
+        {
+            self.buckets[usize::from(at)].min = min;
         }
     }
 
@@ -169,14 +176,20 @@ impl Levels {
         size_of_val(&*self.buckets) + self.chunks.heap_size()
     }
 
-    fn find_min(&self, at: At) -> u64 {
+    fn find_min(&self, at: At, limit: usize) -> Option<u64> {
         let (mut min, mut id) = (NONE, self.buckets[usize::from(at)].head);
+        let mut seen = 0;
         while id != NIL {
+            if seen == limit {
+                return None;
+            }
+            seen += 1;
+            steps::count(1);
             let chunk = self.chunks.get(id);
             min = min.min(chunk.min);
             id = chunk.next;
         }
-        min
+        Some(min)
     }
 
     #[inline]
@@ -284,7 +297,7 @@ impl Levels {
             }
             assert_eq!(prev, bucket.tail, "bucket {at}");
             if bucket.head != NIL && bucket.min != UNKNOWN && level(at) > 0 {
-                assert_eq!(bucket.min, self.find_min(at), "bucket {at}");
+                assert_eq!(Some(bucket.min), self.find_min(at, usize::MAX), "bucket {at}");
             }
         }
         for level in 0..LEVELS {

@@ -48,27 +48,25 @@
 //! ```
 //!
 //! **Why the order is kept.** All of level `l` is due before all of level `l + 1`, because everything in level `l`
-//! agrees with the position in digit `l + 1`, and level `l + 1` is ahead of it there; so the next timer is in the
-//! first occupied bucket of the lowest occupied level, which is two bit scans away, whatever lies between. And
-//! timers with equal deadlines are always in one bucket, in the order in which they were started: as long as the
-//! position is outside a bucket's block they can only go to that bucket, and when it enters the block, the bucket is
-//! cascaded front to back before anything else can be put into the levels below. No sequence number is needed.
+//! agrees with the position in digit `l + 1`, and level `l + 1` is ahead of it there; so the next timer is in the first
+//! occupied bucket of the lowest occupied level, which is two bit scans away, whatever lies between. And timers with
+//! equal deadlines are always in one bucket, in the order in which they were started: as long as the position is
+//! outside a bucket's block they can only go to that bucket, and when it enters the block, the bucket is cascaded front
+//! to back before anything else can be put into the levels below. No sequence number is needed.
 //!
-//! **Buckets are lists of arrays.** A list that links timer to timer costs a cache miss for each that expires; an
-//! array is read in a stream, but to take a timer out of its middle is a problem, and so is growing it. So a bucket is
-//! a list of *chunks* of 64 timers. A timer's slot says in which chunk it is and where; to stop it is to clear
-//! a bit in the chunk's head, without even looking at its entry. Two sparse neighbours become one, so half-empty
-//! chunks don't pile up, and nothing is ever larger than a chunk: no call moves more than 64 timers or copies them to
-//! a larger table, but a `pop_expired` that cascades; for that one there is [`TimingWheel::pop_expired_within`],
-//! which stops half-way. To look for a bucket's earliest deadline is to look at the heads of its chunks.
+//! **Buckets are lists of arrays.** A list that links timer to timer costs a cache miss for each that expires; an array
+//! is read in a stream, but to take a timer out of its middle is a problem, and so is growing it. So a bucket is a list
+//! of *chunks* of 64 timers. A timer's slot says in which chunk it is and where; to stop it is to clear a bit in the
+//! chunk's head, without even looking at its entry. Two sparse neighbours become one, so half-empty chunks don't pile
+//! up, and nothing is ever larger than a chunk: no call moves more than 64 timers or copies them to a larger table, but
+//! a `pop_expired` that cascades; for that one there is [`TimingWheel::pop_expired_within`], which stops half-way.
 //!
 //! **What it costs.** Starting, stopping and moving a timer: O(1), at most two chunks of work. Expiring: O(1),
 //! and at most ten moves before, one for each level; in practice one or two. Memory: for an 8-byte item 16 bytes in
 //! its slot and 12 in a chunk that is about two thirds full: 30 to 40.
 //!
-//! **Source.** G. Varghese, T. Lauck, *Hashed and Hierarchical Timing Wheels*, SOSP 1987, scheme 7.
-//!
-//! This module is pure: it knows no clock, lock or thread. Whoever owns the wheel tells it what time it is.
+//! **Source.** G. Varghese, T. Lauck, *Hashed and Hierarchical Timing Wheels*, SOSP 1987, scheme 7. This module is pure:
+//! it knows no clock, lock or thread. Whoever owns the wheel tells it what time it is.
 
 mod chunk;
 mod invariants;
@@ -93,8 +91,8 @@ pub use timer::{Expired, Step, TimerId};
 
 /// A set of timers, each with a deadline and an item that it gives back when the deadline has come.
 ///
-/// See the [module](self) for how it works. Timers expire by (deadline, order of starting), whatever the size of
-/// the step. Two deadlines are special:
+/// See the [module](self). Timers expire by (deadline, order of starting), whatever the size of the step. Two deadlines
+/// are special:
 ///
 /// * [`Tick::MAX`] is *never*: the timer is kept, counted and can be stopped, but does not expire.
 /// * One in the past (before [`now`](Self::now)) is due at once; it is returned as it was given, and takes its place
@@ -123,12 +121,12 @@ pub struct TimingWheel<T> {
     late: Late,
     /// No deadline in `levels` is before it.
     position: u64,
-    /// The bucket that is being cascaded, if its level is above 0. The position is then the start of its block,
-    /// and until it is empty, what is started in that block goes behind what still waits in it.
+    /// The bucket that is being cascaded, if its level is above 0. The position is then the start of its block, and until
+    /// it is empty, what is started in that block goes behind what still waits in it.
     cascading: At,
 }
 
-/// The timer that expires next, if one is due.
+/// The timer that expires next.
 enum Due {
     Late(u64, u32),
     Tick(At),
@@ -211,15 +209,15 @@ impl<T> TimingWheel<T> {
 
     /// Returns the next timer whose deadline `now` has reached, by (deadline, order of starting).
     ///
-    /// Call it until it returns `None`; then nothing is due. Between the calls timers may be started, moved and
-    /// stopped: what is then due takes its place among what is left. A `now` before [`now`](Self::now) counts
-    /// as that: time does not go back. [`Tick::MAX`] counts as the tick before it, so *never* is not reached.
+    /// Call it until it returns `None`; then nothing is due. Between the calls timers may be started, moved and stopped:
+    /// what is then due takes its place. A `now` before [`now`](Self::now) counts as that: time does not go back.
+    /// [`Tick::MAX`] counts as the tick before it, so *never* is not reached.
     ///
     /// # Complexity
     ///
-    /// O(1) for a timer, whatever the step from the last call to this one, plus, amortised over the life
-    /// of a timer, one move for each level that it comes down, ten at most. A call that enters the block of a
-    /// crowded bucket moves all that is in it; see [`pop_expired_within`](Self::pop_expired_within).
+    /// O(1) for a timer, whatever the size of the step, plus, amortised over its life, one move for each level that it
+    /// comes down, ten at most. A call that enters the block of a crowded bucket moves all that is in it; see
+    /// [`pop_expired_within`](Self::pop_expired_within).
     #[doc(alias = "poll")]
     #[doc(alias = "advance")]
     #[inline]
@@ -233,9 +231,9 @@ impl<T> TimingWheel<T> {
 
     /// Does what [`pop_expired`](Self::pop_expired) does, but not more of it than `budget` allows.
     ///
-    /// A timer that expires costs one, and so does each that is moved down a level. What was done is taken off the
-    /// budget; the last step may overdraw it by less than a chunk of timers (64), and is then taken as exact. With a
-    /// budget of 0 nothing is done. After [`Step::Paused`] the wheel is ready for every call, and order is kept.
+    /// A timer that expires costs one, and so does each that is moved down a level; the last step may overdraw the budget
+    /// by less than a chunk of timers (64). With a budget of 0 nothing is done. After [`Step::Paused`] the wheel is ready
+    /// for every call, and order is kept.
     ///
     /// # Examples
     ///
@@ -281,8 +279,8 @@ impl<T> TimingWheel<T> {
         Step::Expired(Expired { id, deadline: Tick::new(deadline), item })
     }
 
-    /// Brings the first timer that is due at `now` to hand, within a budget of moves; a pop or peek that follows
-    /// moves nothing more. For a caller that holds a lock and looks before it pops.
+    /// Brings the first timer that is due at `now` to hand, within a budget of moves; a pop or peek that follows moves
+    /// nothing more.
     pub(crate) fn bring_to_hand(&mut self, now: Tick, budget: &mut usize) -> AtHand {
         match self.advance(now, budget) {
             Due::Nothing => AtHand::Nothing,
@@ -332,36 +330,30 @@ impl<T> TimingWheel<T> {
         }
     }
 
-    /// Returns the earliest deadline, exactly; `None` if nothing waits that will expire.
-    ///
-    /// It may lie in the past, if something is due that was not popped yet.
+    /// Returns the earliest deadline, exactly; one in the past if something is due that was not popped yet. `None`: nothing
+    /// waits that will expire.
     ///
     /// # Complexity
     ///
     /// O(1) as a rule: level 0 shows it in its bits, a bucket of a higher level keeps it. If just that timer was
-    /// stopped, a call looks at the heads of the bucket's chunks, one for up to 64 timers, until a `pop_expired`
-    /// that finds nothing due has done so for good.
+    /// stopped, calls look at the heads of the bucket's chunks, one for up to 64 timers, until a pop has done so.
     #[doc(alias = "next_deadline")]
     #[doc(alias = "poll_at")]
     #[must_use]
     pub fn next_expiration(&self) -> Option<Tick> {
-        if let Some((deadline, _)) = self.late.first() {
-            return Some(Tick::new(deadline));
-        }
-        let first = self.levels.first()?;
-        let mut deadline = self.earliest_in(first);
-        if level::level(self.cascading) > 0 {
-            // A part of the block has moved down already: both parts are candidates.
-            deadline = deadline.min(self.earliest_in(self.cascading));
-        }
-        Some(Tick::new(deadline))
+        self.earliest(usize::MAX)
+    }
+
+    /// When to look again, found in bounded steps: the earliest deadline or, where that would take too long to find, the
+    /// start of its bucket's block. A pop moves the bucket down then.
+    pub(crate) fn next_look(&self) -> Option<Tick> {
+        self.earliest(level::SCAN_STEP)
     }
 
     /// Returns the tick that the wheel has reached.
     ///
-    /// That is the latest `now` for which a pop has found nothing (more) due; while a caller is popping its
-    /// way there, the deadline of the latest that it got, or the start of the block that is being moved down.
-    /// A timer that is started with an earlier deadline is due at once. Never runs back.
+    /// That is the latest `now` for which a pop has found nothing (more) due; while a caller is popping its way there, the
+    /// deadline of the latest that it got, or the start of the block that is being moved down. Never runs back.
     #[must_use]
     pub fn now(&self) -> Tick {
         Tick::new(self.position)
@@ -383,8 +375,7 @@ impl<T> TimingWheel<T> {
 
     /// Returns how many bytes of memory the wheel holds, apart from what the items own elsewhere.
     ///
-    /// For an 8-byte item it is about 30 bytes a timer, 40 to 47 after churn, and 12 kB for the buckets. It follows the number of
-    /// timers down after a burst.
+    /// For an 8-byte item about 30 a timer, 40 to 47 after churn, and 12 kB for the buckets. It shrinks after a burst.
     ///
     /// # Complexity
     ///
@@ -400,7 +391,7 @@ impl<T> TimingWheel<T> {
         self.slots.into_items()
     }
 
-    /// Moves the position to the next timer that is due at `now`, or to `now` if there is none.
+    /// Moves the position to the next timer that is due at `now`, or else to `now`.
     #[inline]
     fn advance(&mut self, now: Tick, budget: &mut usize) -> Due {
         // Time does not go back, and does not reach never.
@@ -487,8 +478,25 @@ impl<T> TimingWheel<T> {
         }
     }
 
-    fn earliest_in(&self, at: At) -> u64 {
-        if level::level(at) == 0 { level::start_of(self.position, at) } else { self.levels.min(at) }
+    #[inline]
+    fn earliest(&self, limit: usize) -> Option<Tick> {
+        if let Some((deadline, _)) = self.late.first() {
+            return Some(Tick::new(deadline));
+        }
+        let first = self.levels.first()?;
+        let mut deadline = self.earliest_in(first, limit);
+        if level::level(self.cascading) > 0 {
+            // A part of the block has moved down already: both parts are candidates.
+            deadline = deadline.min(self.earliest_in(self.cascading, limit));
+        }
+        Some(Tick::new(deadline))
+    }
+
+    /// The earliest deadline in an occupied bucket, or the start of its block.
+    #[inline]
+    fn earliest_in(&self, at: At, limit: usize) -> u64 {
+        let start = level::start_of(self.position, at);
+        if level::level(at) == 0 { start } else { self.levels.min(at, limit).unwrap_or(start) }
     }
 }
 

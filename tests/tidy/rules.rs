@@ -5,15 +5,19 @@ use crate::source::{Path, Source, Word, closing, is_name, paths};
 /// Each module of the library and what it may use, from the ground up: pure, seams, shared, thread, front ends. A module
 /// may use itself, and of another only what stands above it in this table.
 pub(crate) const LAYERS: &[(&str, &[&str])] = &[
+    ("steps", &[]),
     ("tick", &[]),
-    ("wheel", &["tick"]),
+    ("wheel", &["steps", "tick"]),
     ("sync", &[]),
     ("clock", &["sync", "tick"]),
     ("trampoline", &["sync"]),
     ("operation", &["sync"]),
     ("metrics", &["operation", "sync"]),
     ("alarm", &["sync", "tick"]),
-    ("purgatory", &["alarm", "clock", "metrics", "operation", "sync", "tick", "trampoline", "wheel"]),
+    (
+        "purgatory",
+        &["alarm", "clock", "metrics", "operation", "steps", "sync", "tick", "trampoline", "wheel"],
+    ),
     ("expirer", &["alarm", "clock", "metrics", "operation", "purgatory", "sync", "tick", "trampoline"]),
     ("kafka", PUBLIC),
     ("testing", PUBLIC),
@@ -24,7 +28,7 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
 const PUBLIC: &[&str] = &[ROOT, "tick", "wheel", "clock", "operation", "metrics", "purgatory", "expirer"];
 /// Stands in [`LAYERS`] for the names that the root re-exports.
 pub(crate) const ROOT: &str = "a name of the root";
-const PURE: &[&str] = &["tick", "wheel"];
+const PURE: &[&str] = &["steps", "tick", "wheel"];
 
 /// Tests on real threads, with real time: the only ones that may sleep.
 pub(crate) const MAY_SLEEP: &[&str] = &["tests/it/real_threads.rs"];
