@@ -8,8 +8,10 @@ use crate::alarm::Bell;
 use crate::operation::DelayedOperation;
 use crate::purgatory::Purgatory;
 use crate::purgatory::engine::Engine;
-use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering};
+use crate::purgatory::panics::discard;
+use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, thread_local};
 use crate::trampoline::{Call, has_leftovers};
+use std::cell::Cell;
 use std::fmt;
 use std::hash::Hash;
 use std::io;
@@ -20,6 +22,12 @@ use std::time::Duration;
 /// The longest sleep. A bound for its own sake: one wake-up a day is nothing, and no platform's wait takes more.
 const MAX_SLEEP: Duration = Duration::from_secs(24 * 60 * 60);
 
+thread_local! {
+    /// Whether this thread is an expirer's.
+    #[allow(clippy::missing_const_for_thread_local, reason = "the models' macro has no const form")]
+    static ON_EXPIRER: Cell<bool> = Cell::new(false);
+}
+
 /// How soon a purgatory is asked again whose clock has panicked.
 const RETRY: Duration = Duration::from_millis(10);
 
@@ -28,8 +36,8 @@ const RETRY: Duration = Duration::from_millis(10);
 /// It sleeps in real time, so its purgatories should be on a [`SystemClock`](crate::SystemClock); one on a
 /// [`ManualClock`](crate::ManualClock) is best driven by hand.
 ///
-/// Dropping it stops and joins the thread; on its own thread, from a callback, it lets the thread go, which ends after
-/// the callback. The purgatories stay as they are and can be driven by another. Callbacks that a bounded pass has put off
+/// Dropping it stops and joins the thread. On an expirer's thread, from a callback, it lets the thread go, which then ends
+/// after the callback that it is in. The purgatories stay as they are and can be driven by another. Callbacks that a bounded pass has put off
 /// run before the thread ends; a chain of callbacks that feeds itself for ever keeps it.
 ///
 /// # Examples
@@ -112,7 +120,8 @@ impl Drop for Expirer {
         self.roster.stop.store(true, Ordering::Release);
         self.roster.bell.ring();
         let Some(thread) = self.thread.take() else { return };
-        if thread.thread().id() == thread::current().id() {
+        // It would wait for itself, or for a thread that waits for it.
+        if ON_EXPIRER.with(Cell::get) {
             return;
         }
         if let Err(panic) = thread.join() {
@@ -132,6 +141,7 @@ impl fmt::Debug for Expirer {
 
 impl Roster {
     fn run(&self) {
+        ON_EXPIRER.with(|here| here.set(true));
         while !self.is_stopped() {
             self.wake_ups.fetch_add(1, Ordering::Relaxed);
             // A copy, since callbacks may add purgatories, and drop them.
@@ -142,7 +152,7 @@ impl Roster {
             let sleep = self.plan(&driven);
             let sleep = if has_leftovers() { Duration::ZERO } else { sleep };
             // Nobody's purgatory is kept alive by a thread that sleeps.
-            drop(driven);
+            driven.into_iter().for_each(let_go);
             if !self.is_stopped() {
                 self.bell.wait(Some(sleep));
             }
@@ -151,6 +161,7 @@ impl Roster {
         let driven = std::mem::take(&mut *self.driven.lock());
         for purgatory in driven {
             purgatory.detach(&self.bell);
+            let_go(purgatory);
         }
     }
 
@@ -190,7 +201,12 @@ impl Roster {
 
 /// A user's clock may panic; the thread and the other purgatories go on. std's hook has printed it.
 fn caught<R>(run: impl FnOnce() -> R) -> Option<R> {
-    catch_unwind(AssertUnwindSafe(run)).ok()
+    catch_unwind(AssertUnwindSafe(run)).map_err(discard).ok()
+}
+
+/// The last hold on a purgatory drops its clock and its hooks, and a destructor of the user's may panic as well.
+fn let_go(purgatory: Arc<dyn Driven>) {
+    caught(|| drop(purgatory));
 }
 
 /// A purgatory of any types, as the thread sees it.

@@ -17,7 +17,7 @@ mod builder;
 mod drive;
 pub(crate) mod engine;
 mod event;
-mod panics;
+pub(crate) mod panics;
 mod pool;
 mod register;
 mod results;
@@ -263,14 +263,17 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
         self.engine.expire()
     }
 
-    /// Returns the tick at which the next operation is due; `None` if none ever is. A tick that has passed means that
-    /// there is work now.
+    /// Returns the tick at which to drive next: when the next operation is due, `None` if none ever is. A tick that has
+    /// passed means that there is work now.
+    ///
+    /// Never too late, and exact as a rule. Where the earliest of more than sixteen thousand operations with deadlines near
+    /// each other was stopped, it may be too early, a few times at most: a drive then finds nothing due.
     #[must_use]
     pub fn next_expiration(&self) -> Option<Tick> {
         self.engine.next_expiration()
     }
 
-    /// Returns the time until the next operation is due; zero if it is.
+    /// Returns the time until [`next_expiration`](Self::next_expiration); zero if that has passed.
     #[must_use]
     pub fn time_to_next(&self) -> Option<Duration> {
         self.engine.time_to_next()

@@ -102,11 +102,18 @@ pub(super) fn contain<R>(
         }));
         match told {
             Ok(()) => 1,
-            // The payload of a hook's panic is not looked at: its destructor could panic again, and so on.
             Err(payload) => {
-                std::mem::forget(payload);
+                discard(payload);
                 2
             }
         }
     })
+}
+
+/// Drops what was panicked with. Its destructor may panic as well, with a payload whose destructor does, and so on:
+/// the second one is forgotten.
+pub(crate) fn discard(payload: Box<dyn Any + Send>) {
+    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        std::mem::forget(again);
+    }
 }

@@ -183,9 +183,9 @@ impl<O> fmt::Debug for HandedBack<O> {
 pub struct Drive {
     /// How many operations this pass decided to be expired.
     pub expired: usize,
-    /// Whether operations that were due when the drive began are left, since a pass is bounded.
+    /// Whether the drive goes on, since a pass is bounded: operations that were due when it began may be left.
     pub more: bool,
-    /// When the next operation is due; `None`: none is, ever. At or before the present where something is due
-    /// already.
+    /// When to come again, as [`next_expiration`](crate::Purgatory::next_expiration) says; `None`: nothing is due, ever.
+    /// At or before the present where there is work now.
     pub next: Option<Tick>,
 }

@@ -212,6 +212,61 @@ fn an_expirer_may_be_dropped_on_its_own_thread() {
 }
 
 #[test]
+fn two_expirers_whose_callbacks_drop_each_other_both_end() {
+    let purgatories: [_; 2] =
+        std::array::from_fn(|_| Arc::new(Purgatory::<u32, Job>::builder("two").build()));
+    let expirers: [_; 2] = std::array::from_fn(|n| Expirer::spawn(format!("two-{n}")).unwrap());
+    let both_are_inside = Arc::new(Barrier::new(2));
+    let (end, ended) = channel();
+    for (own, purgatory) in expirers.iter().zip(&purgatories) {
+        own.drive(purgatory);
+    }
+    for (purgatory, other) in purgatories.iter().zip(expirers.into_iter().rev()) {
+        let (both_are_inside, end) = (Arc::clone(&both_are_inside), end.clone());
+        job(purgatory, ms(1), move || {
+            both_are_inside.wait();
+            drop(other);
+            end.send(()).unwrap();
+        });
+    }
+    for _ in 0..2 {
+        ended.recv_timeout(SOON).expect("neither waits for the other");
+    }
+}
+
+#[test]
+fn destructors_that_panic_on_the_expirers_thread_leave_it_alive() {
+    /// Panics when it is dropped, with a payload that does so again.
+    struct Bomb(u32);
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            if self.0 > 0 {
+                std::panic::panic_any(Bomb(self.0 - 1));
+            }
+        }
+    }
+    let expirer = Expirer::spawn("bombs").unwrap();
+    let bomb = Bomb(3);
+    let hook = move || {
+        let _kept = &bomb;
+    };
+    let armed = Arc::new(Purgatory::<u32, Job>::builder("armed").on_earlier_deadline(hook).build());
+    expirer.drive(&armed);
+    let (gone, dropped) = (Arc::clone(&armed), channel());
+    job(&armed, ms(50), move || {
+        // The thread has the last hold on the engine now.
+        drop(gone);
+        dropped.0.send(()).unwrap();
+    });
+    drop(armed);
+    dropped.1.recv_timeout(SOON).expect("it expires");
+    let purgatory = Timers::builder("after").build();
+    expirer.drive(&purgatory);
+    let ended = start(&purgatory, ms(1));
+    assert_eq!(ended.recv_timeout(SOON).expect("the thread lives").1, Outcome::Expired);
+}
+
+#[test]
 fn cancelling_or_postponing_the_earliest_costs_one_wake_up_at_most() {
     let expirer = Expirer::spawn("postponed").unwrap();
     let purgatory = Timers::builder("postponed").build();
