@@ -12,6 +12,15 @@ mod real {
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
     pub(crate) use std::thread_local;
 
+    /// A thread-local made of a constant, with nothing to drop: it is there from the thread's start to its very end, and
+    /// reading it costs what a static does.
+    macro_rules! thread_constant {
+        (static $name:ident: $type:ty = $init:expr) => {
+            std::thread_local! { static $name: $type = const { $init } }
+        };
+    }
+    pub(crate) use thread_constant;
+
     /// A condition variable whose wait takes an optional limit.
     #[derive(Default)]
     pub(crate) struct Condvar(parking_lot::Condvar);
@@ -50,6 +59,14 @@ mod modelled {
 
     pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
     pub(crate) use loom::thread_local;
+
+    /// loom's thread-locals are made when they are first used.
+    macro_rules! thread_constant {
+        (static $name:ident: $type:ty = $init:expr) => {
+            loom::thread_local! { static $name: $type = $init }
+        };
+    }
+    pub(crate) use thread_constant;
 
     /// loom's mutex in the shape of `parking_lot`'s: no poison.
     #[derive(Debug, Default)]

@@ -7,7 +7,7 @@
 //! The queue is type-erased, since a thread-local cannot be generic; hence the `'static` of operations and keys.
 //! Only what is put behind is boxed: the callbacks of an outermost call run at once and in place.
 
-use crate::sync::thread_local;
+use crate::sync::{thread_constant, thread_local};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
@@ -31,12 +31,15 @@ struct Lane {
 /// Runs what a bounded pass has left behind when its thread ends, one job after the other: nothing is lost.
 struct Rest;
 
-thread_local! {
+thread_constant! {
     static LANE: Lane = Lane {
         depth: Cell::new(0),
         looks: Cell::new(0),
         jobs: ManuallyDrop::new(RefCell::new(VecDeque::new())),
-    };
+    }
+}
+
+thread_local! {
     #[allow(clippy::missing_const_for_thread_local, reason = "the models' macro has no const form")]
     static REST: Rest = Rest;
 }
@@ -77,6 +80,7 @@ pub(crate) struct Call {
 
 impl Call {
     /// Enters an ordinary call: it runs every job that is put off meanwhile before it returns.
+    #[inline]
     pub(crate) fn enter() -> Self {
         Call::with_budget(usize::MAX)
     }
@@ -88,17 +92,20 @@ impl Call {
         Call::with_budget(if Rest::is_to_come() { JOBS_PER_PASS } else { usize::MAX })
     }
 
+    #[inline]
     fn with_budget(budget: usize) -> Self {
         let depth = LANE.try_with(|lane| lane.depth.replace(lane.depth.get() + 1)).unwrap_or(0);
         Call { outermost: depth == 0, budget: Cell::new(budget) }
     }
 
     /// Whether the caller came from a look of this thread.
+    #[inline]
     pub(crate) fn is_inside_look(&self) -> bool {
         LANE.try_with(|lane| lane.looks.get() > 0).unwrap_or(false)
     }
 
     /// Whether callbacks run in place. False: they are to be put off with [`put_off`](Self::put_off).
+    #[inline]
     pub(crate) fn is_outermost(&self) -> bool {
         self.outermost
     }
@@ -116,10 +123,16 @@ impl Call {
     }
 
     /// Runs the jobs that were put off, within the budget of an outermost call.
+    #[inline]
     pub(crate) fn catch_up(&self) {
-        if !self.outermost {
-            return;
+        // Nearly every call comes by here with nothing put off.
+        if self.outermost && LANE.try_with(|lane| !lane.jobs.borrow().is_empty()).unwrap_or(false) {
+            self.run_jobs();
         }
+    }
+
+    #[cold]
+    fn run_jobs(&self) {
         while self.budget.get() > 0 {
             let Some(job) = LANE.try_with(Lane::next_job).ok().flatten() else { return };
             self.budget.set(self.budget.get() - 1);
@@ -129,6 +142,7 @@ impl Call {
 }
 
 impl Drop for Call {
+    #[inline]
     fn drop(&mut self) {
         self.catch_up();
         // A thread without a lane never counted this call.
@@ -140,6 +154,7 @@ impl Drop for Call {
 pub(crate) struct Looking(());
 
 impl Looking {
+    #[inline]
     pub(crate) fn enter() -> Self {
         let _ = LANE.try_with(|lane| lane.looks.set(lane.looks.get() + 1));
         Looking(())
@@ -147,6 +162,7 @@ impl Looking {
 }
 
 impl Drop for Looking {
+    #[inline]
     fn drop(&mut self) {
         let _ = LANE.try_with(|lane| lane.looks.set(lane.looks.get().saturating_sub(1)));
     }

@@ -94,9 +94,11 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         let mut heads = SmallVec::new();
         for mut shard in self.each_shard() {
             heads.push(shard.wheel.next_look().unwrap_or(Tick::MAX));
-            let owed = std::mem::take(&mut shard.owed);
+            let owed = shard.take_owed();
             drop(shard);
-            self.take_over(owed, call);
+            if let Some(owed) = owed {
+                self.take_over(owed, call);
+            }
         }
         heads
     }

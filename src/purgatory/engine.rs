@@ -99,6 +99,14 @@ pub(super) struct Shard<K, O> {
     pub(super) closed: bool,
 }
 
+impl<K, O> Shard<K, O> {
+    /// Takes what was handed on here: hardly ever anything.
+    #[inline]
+    pub(super) fn take_owed(&mut self) -> Option<VecDeque<Arc<Waiter<O>>>> {
+        if self.owed.is_empty() { None } else { Some(std::mem::take(&mut self.owed)) }
+    }
+}
+
 /// An operation as the wheel holds it.
 pub(super) struct Timed<O> {
     pub(super) waiter: Arc<Waiter<O>>,
@@ -191,6 +199,7 @@ impl<K, O> Engine<K, O> {
 }
 
 impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
+    #[inline]
     pub(super) fn shard(&self, index: u32) -> Hold<'_, K, O> {
         Hold::new(&self.shards[index as usize])
     }
@@ -200,11 +209,13 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         self.shards.iter().map(Hold::new)
     }
 
+    #[inline]
     pub(super) fn hash<Q: Hash + ?Sized>(&self, key: &Q) -> u64 {
         self.hasher.hash_one(key)
     }
 
     /// The shard of a hash. The tables take the hash's lowest and highest bits, so this takes the middle.
+    #[inline]
     pub(super) fn shard_of(&self, hash: u64) -> u32 {
         let middle = (hash >> 16) & u64::from(u32::MAX);
         // Below the number of shards, which fits in 32 bits.
@@ -285,6 +296,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     }
 
     /// Goes on with operations that were handed on.
+    #[cold]
     pub(super) fn take_over(self: &Arc<Self>, owed: VecDeque<Arc<Waiter<O>>>, call: &Call) {
         for waiter in owed {
             self.hold(&waiter, call);

@@ -12,7 +12,6 @@ use crate::sync::Arc;
 use crate::trampoline::Call;
 use hashbrown::Equivalent;
 use smallvec::SmallVec;
-use std::collections::VecDeque;
 use std::hash::Hash;
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -192,17 +191,19 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         let hash = self.hash(key);
         let index = self.shard_of(hash);
         let mut batch: SmallVec<[Arc<Waiter<O>>; 4]> = SmallVec::new();
-        let mut spare = SpareKeys::new();
         let (walk, owed) = {
             let mut shard = self.shard(index);
             let walk = shard.watch.walk(hash, key, &mut batch);
             // Whoever comes by goes on with what was handed on; but looks don't nest.
-            let owed = if call.is_inside_look() { VecDeque::new() } else { std::mem::take(&mut shard.owed) };
+            let owed = if call.is_inside_look() { None } else { shard.take_owed() };
             (walk, owed)
         };
         // First, since nobody else knows of them now, and what is visited may take its time.
-        self.take_over(owed, call);
+        if let Some(owed) = owed {
+            self.take_over(owed, call);
+        }
         if let Some(mut walk) = walk {
+            let mut spare = SpareKeys::new();
             'steps: loop {
                 for waiter in batch.drain(..) {
                     if visit(&waiter).is_break() {
@@ -217,7 +218,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
             if !walk.is_over() {
                 spare.extend(self.shard(index).watch.abandon(&mut walk));
             }
+            self.drop_keys_in_turn(spare, call);
         }
-        self.drop_keys_in_turn(spare, call);
     }
 }

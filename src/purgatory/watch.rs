@@ -110,17 +110,22 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
     }
 
     /// Begins a walk along a key's list and takes its first step. `None`: nobody waits on the key.
+    #[inline]
     pub(crate) fn walk<Q>(&mut self, hash: u64, key: &Q, out: &mut impl Extend<W>) -> Option<Walk>
     where
         Q: Equivalent<K> + ?Sized,
     {
         let list = self.find(hash, key)?;
+        Some(self.walk_list(list, out))
+    }
+
+    fn walk_list(&mut self, list: u32, out: &mut impl Extend<W>) -> Walk {
         let mut walk = Walk { list, end: self.next_number, cursor: None };
         let head = self.lists[list].head;
         if let Some(rest) = self.take_step(head, walk.end, out) {
             walk.cursor = Some(self.insert_cursor_before(rest));
         }
-        Some(walk)
+        walk
     }
 
     /// Takes the next step of a walk. Returns the key if the walk is over and nobody is left on it.
