@@ -63,10 +63,24 @@
 //! | let go | Release, Relaxed on failure | the next holder sees what this one wrote |
 //! | decide | AcqRel, Relaxed on failure | both: it may take the hold, and it publishes |
 //!
+//! # Watching at a number
+//!
+//! Ten thousand produce requests wait on a hot partition, each for an offset. Asking all of them at every event is linear
+//! in their number; but each knows the number before which no look can succeed, and the event knows how far it has come.
+//! So a key may be watched at a number, and an event with a number looks only at those that it has reached, and at those
+//! that wait without one. They are in one ordered map of the shard, by (list, number, registration).
+//!
+//! After a look that says no the holder asks the operation for a higher number, and moves it there before it lets go. An
+//! event that has come as far as the new number and passes by meanwhile finds the operation at the old one, which is
+//! lower, and leaves a mark, so that the holder looks again
+//! (`an_event_between_a_look_and_waiting_at_a_higher_number`). A lower number is ignored: an event between the two would
+//! have gone by. An operation that moves during a walk to a number that the walk has yet to come to is visited again, since
+//! it cannot be known which event the look has seen.
+//!
 //! # The order of the locks
 //!
 //! Every lock of a shard is a leaf: nothing else is locked while it is held, no other shard either. The mutex in a cell
-//! is taken by its holder alone, with no other lock held. An expirer's roster may be held while a purgatory's list of
+//! is taken by its holder alone; a shard's lock may be taken under it, never the other way round. An expirer's roster may be held while a purgatory's list of
 //! bells is, and that while a bell is. No user code runs under any of them but `K`'s `Eq`.
 //!
 //! # The races

@@ -98,7 +98,7 @@ pub use metrics::Stats;
 pub use operation::{BoxedOperation, DelayedOperation, Outcome};
 pub use purgatory::{
     Builder, Cancelled, CaughtPanic, Drive, Equivalent, HandedBack, OperationId, PanicPlace, Purgatory,
-    Registration, RejectReason, Rejected,
+    Registration, RejectReason, Rejected, Watch,
 };
 pub use tick::{Resolution, Tick};
 pub use wheel::{Expired, Step, TimerId, TimingWheel};

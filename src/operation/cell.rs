@@ -122,7 +122,7 @@ impl<O, L: Default> Cell<O, L> {
     }
 
     /// Looks as long as looks are wanted. The caller holds the operation; see [`Spell`] for what it holds after.
-    pub(crate) fn hold(&self, mut look: impl FnMut(&mut O) -> Look) -> Spell {
+    pub(crate) fn hold(&self, mut look: impl FnMut(&mut O, &L) -> Look) -> Spell {
         for _ in 0..MAX_ROUNDS {
             // 1. Claim the look. Acquire: of the hold, and of the state that every marker published. It is claimed
             //    before the look, so that a mark that comes during the look asks for another one.
@@ -134,7 +134,9 @@ impl<O, L: Default> Cell<O, L> {
             if word & LOOK != 0 {
                 let answer = {
                     let mut body = self.body.lock();
-                    look(body.op.as_mut().expect("a held operation that is not decided is still in its cell"))
+                    let Body { op, links } = &mut *body;
+                    let op = op.as_mut().expect("a held operation that is not decided is still in its cell");
+                    look(op, links)
                 };
                 match answer {
                     Look::Met => return self.settle(Outcome::Satisfied),
@@ -249,12 +251,12 @@ mod tests {
     #[test]
     fn whoever_marks_a_free_operation_holds_it() {
         let cell = cell(0);
-        assert_eq!(cell.hold(|_| unreachable!("nobody asked for a look")), Spell::LetGo);
+        assert_eq!(cell.hold(|_, ()| unreachable!("nobody asked for a look")), Spell::LetGo);
         assert!(cell.mark());
         assert!(!cell.mark(), "somebody is inside");
         let mut looks = 0;
         assert_eq!(
-            cell.hold(|_| {
+            cell.hold(|_, ()| {
                 looks += 1;
                 Look::NotMet
             }),
@@ -268,7 +270,7 @@ mod tests {
         let cell = cell(0);
         cell.mark_own();
         let mut looks = 0;
-        let spell = cell.hold(|_| {
+        let spell = cell.hold(|_, ()| {
             looks += 1;
             if looks == 1 {
                 assert!(!cell.mark());
@@ -284,7 +286,7 @@ mod tests {
             for answer in [Look::Met, Look::NotMet, Look::Panicked] {
                 let cell = cell(7);
                 cell.mark_own();
-                let spell = cell.hold(|_| {
+                let spell = cell.hold(|_, ()| {
                     assert_eq!(cell.decide(outcome), Decision::Left);
                     answer
                 });
@@ -299,7 +301,7 @@ mod tests {
         let cell = cell(0);
         cell.mark_own();
         let mut looks = 0;
-        let spell = cell.hold(|_| {
+        let spell = cell.hold(|_, ()| {
             looks += 1;
             cell.mark();
             Look::NotMet

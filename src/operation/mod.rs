@@ -25,6 +25,20 @@ pub trait DelayedOperation {
     /// A panic ends the operation with [`Outcome::Panicked`] and harms nothing else.
     fn try_complete(&mut self) -> bool;
 
+    /// Says where to wait next, of a watch [at a number](crate::Watch::at): the number of progress before which no look
+    /// can succeed. `None`, or a lower number than before: it stays where it is.
+    ///
+    /// Asked after each look that says no, for each such watch; `watch` is its place in the order in which the watches were
+    /// given. An event that has come as far as the number looks again, so it should be beyond what the last look has seen.
+    ///
+    /// # Panics
+    ///
+    /// As [`try_complete`](Self::try_complete).
+    fn next_progress(&self, watch: usize) -> Option<u64> {
+        let _ = watch;
+        None
+    }
+
     /// Ends the operation: answers the request. Called exactly once for every operation that is not handed back.
     ///
     /// May call every method of the engine, on the same keys too. The callbacks that such calls cause run after
@@ -94,6 +108,10 @@ impl DelayedOperation for BoxedOperation {
         self.0.try_complete()
     }
 
+    fn next_progress(&self, watch: usize) -> Option<u64> {
+        self.0.next_progress(watch)
+    }
+
     fn on_complete(self, outcome: Outcome) {
         self.0.on_complete(outcome);
     }
@@ -108,6 +126,7 @@ impl fmt::Debug for BoxedOperation {
 /// [`DelayedOperation`] in a form that a trait object can have.
 trait ErasedOperation: Send {
     fn try_complete(&mut self) -> bool;
+    fn next_progress(&self, watch: usize) -> Option<u64>;
     fn on_complete(self: Box<Self>, outcome: Outcome);
     fn concrete_type(&self) -> std::any::TypeId;
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
@@ -116,6 +135,10 @@ trait ErasedOperation: Send {
 impl<T: DelayedOperation + Send + 'static> ErasedOperation for T {
     fn try_complete(&mut self) -> bool {
         DelayedOperation::try_complete(self)
+    }
+
+    fn next_progress(&self, watch: usize) -> Option<u64> {
+        DelayedOperation::next_progress(self, watch)
     }
 
     fn on_complete(self: Box<Self>, outcome: Outcome) {

@@ -19,6 +19,7 @@ use foldhash::fast::FixedState;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hash};
+use std::num::NonZeroU32;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
@@ -135,11 +136,43 @@ pub(super) const LINK_STEP: usize = if cfg!(ixion_loom) { 1 } else { 64 };
 /// The watch lists that an operation is in.
 pub(super) type Links = SmallVec<[Link; 2]>;
 
-/// One watch list's node.
+/// A place in one watch list.
 #[derive(Clone, Copy)]
 pub(super) struct Link {
     pub(super) shard: u32,
+    /// The list's node or, at a number, its entry.
     pub(super) node: u32,
+    /// At a number: which of the operation's watches this is.
+    pub(super) numbered: Option<Nth>,
+}
+
+/// The place of a watch in the order in which an operation's watches were given, and one: so that none of it takes no
+/// room.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Nth(NonZeroU32);
+
+impl Nth {
+    /// What lies beyond 2^32 watches is taken as the last of them.
+    pub(super) fn new(watch: usize) -> Self {
+        Nth(u32::try_from(watch)
+            .ok()
+            .and_then(|watch| NonZeroU32::MIN.checked_add(watch))
+            .unwrap_or(NonZeroU32::MAX))
+    }
+
+    fn watch(self) -> usize {
+        self.0.get() as usize - 1
+    }
+}
+
+impl<K: Eq, O> Shard<K, O> {
+    /// Takes an operation out of a list. Returns the key if nobody is left on it.
+    fn unwatch(&mut self, link: Link) -> Option<K> {
+        match link.numbered {
+            None => self.watch.unwatch(link.node).1,
+            Some(_) => self.watch.unwatch_at(link.node).1,
+        }
+    }
 }
 
 /// Keys taken out of the lists, to be dropped outside every lock.
@@ -259,11 +292,31 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         }
     }
 
+    /// Looks once and, if the answer is no, lets the operation wait at the numbers that it asks for.
+    ///
+    /// An event that has come as far as a number may pass by between the look and the raise: it finds the operation at
+    /// its old, lower number and leaves a mark.
+    fn look_and_raise(&self, op: &mut O, links: &Links) -> Look {
+        let look = self.look(op);
+        if look != Look::NotMet {
+            return look;
+        }
+        for link in links {
+            let Some(nth) = link.numbered else { continue };
+            match self.contain(PanicPlace::Look, || op.next_progress(nth.watch())) {
+                Some(Some(at)) => self.shard(link.shard).watch.raise(link.node, at),
+                Some(None) => {}
+                None => return Look::Panicked,
+            }
+        }
+        Look::NotMet
+    }
+
     /// Goes on with an operation that the caller holds: looks while looks are wanted, then lets go or ends it.
     /// Returns the outcome if it has ended, and whether a look of this call decided it.
     pub(super) fn hold(self: &Arc<Self>, waiter: &Arc<Waiter<O>>, call: &Call) -> Option<(Outcome, bool)> {
         loop {
-            match waiter.cell.hold(|op| self.look(op)) {
+            match waiter.cell.hold(|op, links| self.look_and_raise(op, links)) {
                 Spell::LetGo => return None,
                 Spell::Decided { outcome, mine } => {
                     self.end(waiter, outcome, call);
@@ -322,11 +375,11 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
             home.wheel.stop_timer(waiter.timer());
             home.books.end(outcome);
             let run = runs.next_if(|run| run[0].shard == waiter.home).unwrap_or_default();
-            keys.extend(run.iter().filter_map(|link| home.watch.unwatch(link.node).1));
+            keys.extend(run.iter().filter_map(|link| home.unwatch(*link)));
         }
         for run in runs {
             let mut shard = self.shard(run[0].shard);
-            keys.extend(run.iter().filter_map(|link| shard.watch.unwatch(link.node).1));
+            keys.extend(run.iter().filter_map(|link| shard.unwatch(*link)));
         }
         if let Some(capacity) = &self.capacity {
             capacity.release();

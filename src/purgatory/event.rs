@@ -17,15 +17,20 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
-    /// Looks at every operation that waits on the key; returns how many ended by a look of this call.
-    pub(super) fn check_and_complete<Q: Hash + Equivalent<K> + ?Sized>(self: &Arc<Self>, key: &Q) -> usize {
+    /// Looks at every operation that waits on the key, of those at a number only as far as that; returns how many ended
+    /// by a look of this call.
+    pub(super) fn check_and_complete<Q: Hash + Equivalent<K> + ?Sized>(
+        self: &Arc<Self>,
+        key: &Q,
+        up_to: u64,
+    ) -> usize {
         let call = Call::enter();
         if call.is_inside_look() {
-            self.check_later(key, &call);
+            self.check_later(key, up_to, &call);
             return 0;
         }
         let mut ended = 0;
-        self.visit(key, &call, |waiter| {
+        self.visit(key, up_to, &call, |waiter| {
             // Not marked by us to hold: somebody is inside and will look again.
             if waiter.cell.mark() && self.hold(waiter, &call).is_some_and(|(_, mine)| mine) {
                 ended += 1;
@@ -36,10 +41,10 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     }
 
     /// A signal from inside a look: looks that nest could use up the stack, so the whole call is put off.
-    fn check_later<Q: Hash + Equivalent<K> + ?Sized>(self: &Arc<Self>, key: &Q, call: &Call) {
+    fn check_later<Q: Hash + Equivalent<K> + ?Sized>(self: &Arc<Self>, key: &Q, up_to: u64, call: &Call) {
         debug_assert!(false, "try_complete must not signal keys of a purgatory");
         let mut waiters = Vec::new();
-        self.visit(key, call, |waiter| {
+        self.visit(key, up_to, call, |waiter| {
             waiters.push(Arc::clone(waiter));
             ControlFlow::Continue(())
         });
@@ -65,7 +70,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     ) -> usize {
         let call = Call::enter();
         let mut forced = 0;
-        self.visit(key, &call, |waiter| {
+        self.visit(key, u64::MAX, &call, |waiter| {
             forced += usize::from(self.force(waiter, &call));
             ControlFlow::Continue(())
         });
@@ -91,7 +96,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     pub(super) fn cancel_first<Q: Hash + Equivalent<K> + ?Sized>(self: &Arc<Self>, key: &Q) -> Cancelled<O> {
         let call = Call::enter();
         let mut first = Cancelled::Gone;
-        self.visit(key, &call, |waiter| {
+        self.visit(key, u64::MAX, &call, |waiter| {
             first = self.withdraw(waiter, Outcome::Cancelled, &call);
             if first.is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
@@ -104,7 +109,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     ) -> HandedBack<O> {
         let call = Call::enter();
         let mut back = HandedBack::none();
-        self.visit(key, &call, |waiter| {
+        self.visit(key, u64::MAX, &call, |waiter| {
             back.add(self.withdraw(waiter, Outcome::Cancelled, &call));
             ControlFlow::Continue(())
         });
@@ -141,7 +146,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     ) -> usize {
         let call = Call::enter();
         let mut reset = 0;
-        self.visit(key, &call, |waiter| {
+        self.visit(key, u64::MAX, &call, |waiter| {
             reset += usize::from(self.reset(waiter, timeout));
             ControlFlow::Continue(())
         });
@@ -185,6 +190,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     fn visit<Q: Hash + Equivalent<K> + ?Sized>(
         self: &Arc<Self>,
         key: &Q,
+        up_to: u64,
         call: &Call,
         mut visit: impl FnMut(&Arc<Waiter<O>>) -> ControlFlow<()>,
     ) {
@@ -193,7 +199,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         let mut batch: SmallVec<[Arc<Waiter<O>>; 4]> = SmallVec::new();
         let (walk, owed) = {
             let mut shard = self.shard(index);
-            let walk = shard.watch.walk(hash, key, &mut batch);
+            let walk = shard.watch.walk(hash, key, up_to, &mut batch);
             // Whoever comes by goes on with what was handed on; but looks don't nest.
             let owed = if call.is_inside_look() { None } else { shard.take_owed() };
             (walk, owed)

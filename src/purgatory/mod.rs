@@ -17,6 +17,7 @@ mod builder;
 mod drive;
 pub(crate) mod engine;
 mod event;
+mod numbered;
 pub(crate) mod panics;
 mod pool;
 mod register;
@@ -29,7 +30,7 @@ mod watch;
 pub use builder::Builder;
 pub use hashbrown::Equivalent;
 pub use panics::{CaughtPanic, PanicPlace};
-pub use results::{Cancelled, Drive, HandedBack, OperationId, Registration, RejectReason, Rejected};
+pub use results::{Cancelled, Drive, HandedBack, OperationId, Registration, RejectReason, Rejected, Watch};
 
 use crate::metrics::Stats;
 use crate::operation::{BoxedOperation, DelayedOperation};
@@ -140,7 +141,34 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
         timeout: Duration,
         keys: impl IntoIterator<Item = K>,
     ) -> Result<Registration, Rejected<O>> {
-        self.engine.register(op, timeout, keys)
+        self.engine.register(op, timeout, keys.into_iter().map(Watch::any))
+    }
+
+    /// Does what [`try_complete_else_watch`](Self::try_complete_else_watch) does, with keys that may be watched at a number.
+    /// A key that is given twice is watched once, at the lowest number.
+    ///
+    /// A watch at a number is for an operation that knows how far an event must have come to concern it: a produce request
+    /// that waits for offset 1234 need not be asked at 1233. With [`next_progress`](DelayedOperation::next_progress) it
+    /// can move to a higher number after a look.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_complete_else_watch`](Self::try_complete_else_watch).
+    ///
+    /// # Panics
+    ///
+    /// As [`try_complete_else_watch`](Self::try_complete_else_watch).
+    ///
+    /// # Complexity
+    ///
+    /// O(keys), and O(log n) for each key that is watched at a number, with n such watches in a shard.
+    pub fn try_complete_else_watch_at(
+        &self,
+        op: O,
+        timeout: Duration,
+        watches: impl IntoIterator<Item = Watch<K>>,
+    ) -> Result<Registration, Rejected<O>> {
+        self.engine.register(op, timeout, watches)
     }
 
     /// Looks at all operations that wait on the key, in order of registration, and completes those whose condition is
@@ -155,7 +183,23 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     #[doc(alias = "checkAndComplete")]
     #[doc(alias = "notify")]
     pub fn check_and_complete<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> usize {
-        self.engine.check_and_complete(key)
+        self.engine.check_and_complete(key, u64::MAX)
+    }
+
+    /// Looks at the operations that wait on the key at every event, in order of registration, and at those that wait at a
+    /// number which `progress` has reached, by (number, registration); completes those whose condition is met.
+    ///
+    /// Returns what [`check_and_complete`](Self::check_and_complete) does, which looks at all of them.
+    ///
+    /// # Complexity
+    ///
+    /// O(log n) and one look for each operation that is reached, however many wait for more.
+    pub fn check_and_complete_up_to<Q: Hash + Equivalent<K> + ?Sized>(
+        &self,
+        key: &Q,
+        progress: u64,
+    ) -> usize {
+        self.engine.check_and_complete(key, progress)
     }
 
     /// Completes an operation with `Forced`. Returns whether this call decided that.

@@ -15,8 +15,8 @@
 
 use crate::operation::cell::{Cell, Look};
 use crate::operation::{DelayedOperation, Outcome};
-use crate::purgatory::engine::{Engine, LINK_STEP, Link, Links, SpareKeys, Timed, Waiter};
-use crate::purgatory::results::{OperationId, Registration, RejectReason, Rejected};
+use crate::purgatory::engine::{Engine, LINK_STEP, Link, Links, Nth, Shard, SpareKeys, Timed, Waiter};
+use crate::purgatory::results::{OperationId, Registration, RejectReason, Rejected, Watch};
 use crate::sync::{Arc, AtomicU64, Ordering, planted};
 use crate::tick::Tick;
 use crate::trampoline::Call;
@@ -27,14 +27,21 @@ use std::time::Duration;
 /// Up to this many keys are compared pairwise to find one that was given twice; more are sorted by hash first.
 const PAIRWISE: usize = 8;
 
-type HashedKeys<K> = SmallVec<[(u64, K); 2]>;
+type Wants<K> = SmallVec<[Want<K>; 2]>;
+
+/// A watch, with its key's hash.
+struct Want<K> {
+    hash: u64,
+    key: K,
+    at: Option<(u64, Nth)>,
+}
 
 impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     pub(super) fn register(
         self: &Arc<Self>,
         mut op: O,
         timeout: Duration,
-        keys: impl IntoIterator<Item = K>,
+        watches: impl IntoIterator<Item = Watch<K>>,
     ) -> Result<Registration, Rejected<O>> {
         let call = Call::enter();
         if self.closed.load(Ordering::Acquire) {
@@ -42,7 +49,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         }
         // 1. The first look.
         let (outcome, count) = match self.look(&mut op) {
-            Look::NotMet => return self.watch_and_look(op, timeout, keys, &call),
+            Look::NotMet => return self.watch_and_look(op, timeout, watches, &call),
             Look::Met => (Outcome::Satisfied, &self.at_once.satisfied),
             Look::Panicked => (Outcome::Panicked, &self.at_once.panicked),
         };
@@ -55,42 +62,42 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         self: &Arc<Self>,
         op: O,
         timeout: Duration,
-        keys: impl IntoIterator<Item = K>,
+        watches: impl IntoIterator<Item = Watch<K>>,
         call: &Call,
     ) -> Result<Registration, Rejected<O>> {
-        let (keys, mut spare) = self.hash_keys(keys);
+        let (wants, mut spare) = self.hash_keys(watches);
         let due = self.due_in(timeout);
-        let home = match keys.first() {
-            Some((hash, _)) => self.shard_of(*hash),
+        let home = match wants.first() {
+            Some(want) => self.shard_of(want.hash),
             None => (self.next_home.fetch_add(1, Ordering::Relaxed) % self.shards.len()) as u32,
         };
         if self.capacity.as_ref().is_some_and(|capacity| !capacity.reserve()) {
-            self.give_up(keys, spare, call);
+            self.give_up(wants, spare, call);
             return Err(Rejected { op, reason: RejectReason::Full });
         }
         let cell = Cell::held(op);
         let waiter = Arc::new(Waiter { cell, home, timer: AtomicU64::new(0) });
-        let keys = match self.arm(&waiter, due, keys, &mut spare) {
+        let armed = match self.arm(&waiter, due, wants, &mut spare) {
             Ok(armed) => armed,
-            Err(keys) => {
+            Err(wants) => {
                 if let Some(capacity) = &self.capacity {
                     capacity.release();
                 }
-                self.give_up(keys, spare, call);
+                self.give_up(wants, spare, call);
                 let (op, _) = waiter.cell.take();
                 return Err(Rejected { op, reason: RejectReason::Shutdown });
             }
         };
         // 3. The other keys. `links` are those that step 2 has put into lists.
-        let mut links = keys.links;
-        for (hash, key) in keys.rest {
-            let shard = self.shard_of(hash);
-            let (node, again) = self.shard(shard).watch.watch(hash, key, Arc::clone(&waiter));
-            links.push(Link { shard, node });
+        let mut links = armed.links;
+        for want in armed.rest {
+            let shard = self.shard_of(want.hash);
+            let (link, again) = self.shard(shard).watch_for(want, shard, &waiter);
+            links.push(link);
             spare.extend(again);
         }
         waiter.cell.set_links(links);
-        let id = OperationId { purgatory: self.number, home, timer: keys.timer };
+        let id = OperationId { purgatory: self.number, home, timer: armed.timer };
         // 4. and 5.
         if !planted("no-second-look") {
             waiter.cell.mark_own();
@@ -108,15 +115,15 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         &self,
         waiter: &Arc<Waiter<O>>,
         due: Due,
-        keys: HashedKeys<K>,
+        wants: Wants<K>,
         spare: &mut SpareKeys<K>,
-    ) -> Result<Armed<K>, HashedKeys<K>> {
+    ) -> Result<Armed<K>, Wants<K>> {
         let mut links = Links::new();
-        let mut rest = HashedKeys::new();
+        let mut rest = Wants::new();
         let early = planted("alarm-before-lock") && self.alarm.lower(due.deadline);
         let mut shard = self.shard(waiter.home);
         if shard.closed && !planted("closed-unseen") {
-            return Err(keys);
+            return Err(wants);
         }
         let timed = Timed { waiter: Arc::clone(waiter), drive: due.drive };
         let timer = shard.wheel.start_timer(due.deadline, timed);
@@ -125,13 +132,13 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         if due.clamped {
             shard.books.clamp();
         }
-        for (hash, key) in keys {
-            if links.len() == LINK_STEP || self.shard_of(hash) != waiter.home {
-                rest.push((hash, key));
+        for want in wants {
+            if links.len() == LINK_STEP || self.shard_of(want.hash) != waiter.home {
+                rest.push(want);
                 continue;
             }
-            let (node, again) = shard.watch.watch(hash, key, Arc::clone(waiter));
-            links.push(Link { shard: waiter.home, node });
+            let (link, again) = shard.watch_for(want, waiter.home, waiter);
+            links.push(link);
             spare.extend(again);
         }
         let lowered = if planted("alarm-before-lock") { early } else { self.alarm.lower(due.deadline) };
@@ -157,35 +164,46 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         Due { deadline, drive, clamped }
     }
 
-    /// Consumes the caller's iterator, hashes each key outside every lock, and sets aside keys given twice.
-    fn hash_keys(&self, keys: impl IntoIterator<Item = K>) -> (HashedKeys<K>, SpareKeys<K>) {
-        let mut hashed: HashedKeys<K> = keys.into_iter().map(|key| (self.hash(&key), key)).collect();
+    /// Consumes the caller's iterator, hashes each key outside every lock, and sets aside keys given twice: the lowest
+    /// number is kept, and none is lower than any.
+    fn hash_keys(&self, watches: impl IntoIterator<Item = Watch<K>>) -> (Wants<K>, SpareKeys<K>) {
+        let want = |(nth, Watch { key, at }): (usize, Watch<K>)| {
+            let at = at.map(|at| (at, Nth::new(nth)));
+            Want { hash: self.hash(&key), key, at }
+        };
+        let mut wants: Wants<K> = watches.into_iter().enumerate().map(want).collect();
         let mut spare = SpareKeys::new();
-        if hashed.len() > PAIRWISE {
+        if wants.len() > PAIRWISE {
             // Stable, so that the first of two equal keys is the one that is kept. The order of an operation's keys
             // means nothing; which shard is home does, and stays the same for the same calls and hash seed.
-            hashed.sort_by_key(|(hash, _)| *hash);
+            wants.sort_by_key(|want| want.hash);
         }
         let mut kept = 0;
-        for at in 0..hashed.len() {
+        for at in 0..wants.len() {
             let window =
-                if hashed.len() > PAIRWISE { same_hash_before(&hashed[..kept], hashed[at].0) } else { 0 };
-            let twice =
-                hashed[window..kept].iter().any(|(hash, key)| *hash == hashed[at].0 && *key == hashed[at].1);
-            if !twice {
-                hashed.swap(kept, at);
-                kept += 1;
+                if wants.len() > PAIRWISE { same_hash_before(&wants[..kept], wants[at].hash) } else { 0 };
+            let (before, from) = wants.split_at_mut(at);
+            let this = &from[0];
+            let twice = before[window..kept]
+                .iter_mut()
+                .find(|other| other.hash == this.hash && other.key == this.key);
+            match twice {
+                Some(other) => other.at = other.at.zip(this.at).map(|(a, b)| if b.0 < a.0 { b } else { a }),
+                None => {
+                    wants.swap(kept, at);
+                    kept += 1;
+                }
             }
         }
-        while hashed.len() > kept {
-            spare.extend(hashed.pop().map(|(_, key)| key));
+        while wants.len() > kept {
+            spare.extend(wants.pop().map(|want| want.key));
         }
-        (hashed, spare)
+        (wants, spare)
     }
 
     /// Drops the keys of an operation that is handed back.
-    fn give_up(self: &Arc<Self>, keys: HashedKeys<K>, mut spare: SpareKeys<K>, call: &Call) {
-        spare.extend(keys.into_iter().map(|(_, key)| key));
+    fn give_up(self: &Arc<Self>, wants: Wants<K>, mut spare: SpareKeys<K>, call: &Call) {
+        spare.extend(wants.into_iter().map(|want| want.key));
         self.drop_keys_in_turn(spare, call);
     }
 }
@@ -203,10 +221,23 @@ pub(super) struct Due {
 struct Armed<K> {
     timer: crate::wheel::TimerId,
     links: Links,
-    rest: HashedKeys<K>,
+    rest: Wants<K>,
+}
+
+impl<K: Eq, O> Shard<K, O> {
+    /// Puts an operation into a list of this shard. The key comes back if it is not needed.
+    fn watch_for(&mut self, want: Want<K>, shard: u32, waiter: &Arc<Waiter<O>>) -> (Link, Option<K>) {
+        let Want { hash, key, at } = want;
+        let waiter = Arc::clone(waiter);
+        let (node, again) = match at {
+            None => self.watch.watch(hash, key, waiter),
+            Some((at, _)) => self.watch.watch_at(hash, key, at, waiter),
+        };
+        (Link { shard, node, numbered: at.map(|(_, nth)| nth) }, again)
+    }
 }
 
 /// The start of the run of entries with this hash at the end of a sorted slice.
-fn same_hash_before<K>(sorted: &[(u64, K)], hash: u64) -> usize {
-    sorted.len() - sorted.iter().rev().take_while(|(other, _)| *other == hash).count()
+fn same_hash_before<K>(sorted: &[Want<K>], hash: u64) -> usize {
+    sorted.len() - sorted.iter().rev().take_while(|want| want.hash == hash).count()
 }

@@ -6,6 +6,48 @@ use crate::wheel::TimerId;
 use std::error::Error;
 use std::fmt;
 
+/// A key to wait on: at every event, or only at those that have come as far as a number.
+///
+/// A key has one scale of numbers, such as the offsets of one partition. Who waits for another thing, a follower for the
+/// log's end where consumers wait for the high watermark, waits on another key.
+///
+/// # Examples
+///
+/// ```
+/// use ixion::{BoxedOperation, DelayedOperation, Outcome, Purgatory, Watch};
+/// use std::time::Duration;
+///
+/// struct Wait;
+/// impl DelayedOperation for Wait {
+///     fn try_complete(&mut self) -> bool { false }
+///     fn on_complete(self, _outcome: Outcome) {}
+/// }
+///
+/// let purgatory: Purgatory<&str, Wait> = Purgatory::builder("produce").build();
+/// let watch = [Watch::at("orders-0", 1234)];
+/// let _ = purgatory.try_complete_else_watch_at(Wait, Duration::from_secs(30), watch)?;
+/// purgatory.check_and_complete_up_to("orders-0", 1233); // looks at nothing
+/// purgatory.check_and_complete_up_to("orders-0", 1234); // looks
+/// # Ok::<(), ixion::RejectReason>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Watch<K> {
+    pub(super) key: K,
+    pub(super) at: Option<u64>,
+}
+
+impl<K> Watch<K> {
+    /// Waits on the key at every event.
+    pub const fn any(key: K) -> Self {
+        Watch { key, at: None }
+    }
+
+    /// Waits on the key until its progress has reached the number.
+    pub const fn at(key: K, progress: u64) -> Self {
+        Watch { key, at: Some(progress) }
+    }
+}
+
 /// A name for an operation that waits, unique in the process and never reused.
 ///
 /// An id of an operation that has ended, or of another purgatory, is answered with `Gone` or `false`.

@@ -5,10 +5,13 @@
 //! of user code that runs in here is the key's `Eq`. A key that is no longer needed is handed out, to be dropped by
 //! the caller outside the lock.
 //!
+//! Those that wait at a number are in an ordered map instead, and come after the others: see [`numbered`](super::numbered).
+//!
 //! A long list is walked in steps. Between two steps the walker's place is a node of its own in the list, a
 //! *cursor*, since every other node may be gone when it comes back. A walk covers what was on the list when it
 //! began: nodes carry a rising number, and it ends before the first one that is younger.
 
+use crate::purgatory::numbered::{Numbered, Place};
 use crate::purgatory::pool::Pool;
 use crate::purgatory::table::KeyTable;
 use crate::steps;
@@ -27,6 +30,8 @@ pub(crate) struct WatchLists<K, W> {
     by_key: KeyTable,
     lists: Pool<List<K>>,
     nodes: Pool<Node<W>>,
+    /// Those that wait at a number are in here instead.
+    numbered: Numbered<W>,
     /// The number of the next node.
     next_number: u64,
     watchers: usize,
@@ -39,8 +44,16 @@ struct List<K> {
     key: K,
     head: u32,
     tail: u32,
+    /// What is linked here: the watchers without a number, and the cursors.
+    nodes: u32,
     watchers: u32,
     cursors: u32,
+}
+
+impl<K> List<K> {
+    const fn has_numbers(&self) -> bool {
+        self.watchers + self.cursors > self.nodes
+    }
 }
 
 struct Node<W> {
@@ -57,8 +70,17 @@ pub(crate) struct Walk {
     list: u32,
     /// Nodes from this number on are younger than the walk.
     end: u64,
-    /// The walk's place, unless it is over.
-    cursor: Option<u32>,
+    /// Of those at a number, the ones at no more than this are walked.
+    up_to: u64,
+    place: At,
+}
+
+/// Where a walk has come to. Those without a number come first.
+enum At {
+    Cursor(u32),
+    /// A list that empties meanwhile may be another key's when the walk comes back: then all in it are younger than the walk.
+    Number(Place),
+    Over,
 }
 
 impl Walk {
@@ -66,7 +88,7 @@ impl Walk {
     ///
     /// [`abandoned`]: WatchLists::abandon
     pub(crate) fn is_over(&self) -> bool {
-        self.cursor.is_none()
+        matches!(self.place, At::Over)
     }
 }
 
@@ -76,6 +98,7 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
             by_key: KeyTable::new(),
             lists: Pool::new(),
             nodes: Pool::new(),
+            numbered: Numbered::new(),
             next_number: 0,
             watchers: 0,
             watched_keys: 0,
@@ -86,63 +109,85 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
     ///
     /// O(1), amortised over the growth of the tables.
     pub(crate) fn watch(&mut self, hash: u64, key: K, watcher: W) -> (u32, Option<K>) {
-        let (list, spare) = match self.find(hash, &key) {
-            Some(list) => (list, Some(key)),
-            None => (self.add_list(hash, key), None),
-        };
-        let node = self.append(list, Some(watcher));
-        let entry = &mut self.lists[list];
-        entry.watchers += 1;
-        self.watched_keys += usize::from(entry.watchers == 1);
-        self.watchers += 1;
-        (node, spare)
+        let (list, spare) = self.join(hash, key);
+        (self.append(list, Some(watcher)), spare)
+    }
+
+    /// Lets a watcher wait on a key at a number, and returns its entry. O(log n) with n watchers at a number.
+    pub(crate) fn watch_at(&mut self, hash: u64, key: K, at: u64, watcher: W) -> (u32, Option<K>) {
+        let (list, spare) = self.join(hash, key);
+        let place = Place { list, at, registration: self.next_number };
+        self.next_number += 1;
+        (self.numbered.insert(place, watcher), spare)
     }
 
     /// Takes a watcher out of its list, in O(1). Returns it, and the key if nobody is left on it.
     pub(crate) fn unwatch(&mut self, node: u32) -> (W, Option<K>) {
         let (watcher, list) = self.unlink(node);
         let watcher = watcher.expect("only a walk unlinks its cursor");
-        let entry = &mut self.lists[list];
-        entry.watchers -= 1;
-        self.watched_keys -= usize::from(entry.watchers == 0);
-        self.watchers -= 1;
-        (watcher, self.remove_if_empty(list))
+        (watcher, self.leave(list))
     }
 
-    /// Begins a walk along a key's list and takes its first step. `None`: nobody waits on the key.
+    /// Takes out a watcher that waits at a number, in O(log n).
+    pub(crate) fn unwatch_at(&mut self, entry: u32) -> (W, Option<K>) {
+        let (watcher, list) = self.numbered.remove(entry);
+        (watcher, self.leave(list))
+    }
+
+    /// Lets a watcher wait at a higher number; a lower one is ignored.
+    pub(crate) fn raise(&mut self, entry: u32, at: u64) {
+        self.numbered.raise(entry, at);
+    }
+
+    /// Begins a walk along a key's list, of those at a number only as far as `up_to`, and takes its first step. `None`:
+    /// nobody waits on the key.
     #[inline]
-    pub(crate) fn walk<Q>(&mut self, hash: u64, key: &Q, out: &mut impl Extend<W>) -> Option<Walk>
+    pub(crate) fn walk<Q>(&mut self, hash: u64, key: &Q, up_to: u64, out: &mut impl Extend<W>) -> Option<Walk>
     where
         Q: Equivalent<K> + ?Sized,
     {
         let list = self.find(hash, key)?;
-        Some(self.walk_list(list, out))
-    }
-
-    fn walk_list(&mut self, list: u32, out: &mut impl Extend<W>) -> Walk {
-        let mut walk = Walk { list, end: self.next_number, cursor: None };
-        let head = self.lists[list].head;
-        if let Some(rest) = self.take_step(head, walk.end, out) {
-            walk.cursor = Some(self.insert_cursor_before(rest));
-        }
-        walk
+        let mut walk = Walk { list, end: self.next_number, up_to, place: At::Over };
+        self.walk_from(self.lists[list].head, &mut walk, out);
+        Some(walk)
     }
 
     /// Takes the next step of a walk. Returns the key if the walk is over and nobody is left on it.
     pub(crate) fn step(&mut self, walk: &mut Walk, out: &mut impl Extend<W>) -> Option<K> {
-        let cursor = walk.cursor?;
-        let from = self.nodes[cursor].next;
-        let rest = self.take_step(from, walk.end, out);
-        let emptied = self.abandon(walk);
-        if let Some(rest) = rest {
-            walk.cursor = Some(self.insert_cursor_before(rest));
+        match walk.place {
+            At::Over => None,
+            At::Number(place) => {
+                self.walk_numbers(place, walk, out);
+                None
+            }
+            At::Cursor(cursor) => {
+                let from = self.nodes[cursor].next;
+                let mut next = Walk { place: At::Over, ..*walk };
+                self.walk_from(from, &mut next, out);
+                let emptied = self.abandon(walk);
+                *walk = next;
+                emptied
+            }
         }
-        emptied
+    }
+
+    /// A step from a node on, and on to those at a number if it comes to the end.
+    fn walk_from(&mut self, node: u32, walk: &mut Walk, out: &mut impl Extend<W>) {
+        if let Some(rest) = self.take_step(node, walk.end, out) {
+            walk.place = At::Cursor(self.insert_cursor_before(rest));
+        } else if self.lists[walk.list].has_numbers() {
+            self.walk_numbers(Place { list: walk.list, at: 0, registration: 0 }, walk, out);
+        }
+    }
+
+    fn walk_numbers(&self, from: Place, walk: &mut Walk, out: &mut impl Extend<W>) {
+        let rest = self.numbered.take_step(from, walk.up_to, walk.end, WALK_STEP, out);
+        walk.place = rest.map_or(At::Over, At::Number);
     }
 
     /// Ends a walk early. Returns the key if nobody is left on it.
     pub(crate) fn abandon(&mut self, walk: &mut Walk) -> Option<K> {
-        let cursor = walk.cursor.take()?;
+        let At::Cursor(cursor) = std::mem::replace(&mut walk.place, At::Over) else { return None };
         let (_, list) = self.unlink(cursor);
         debug_assert_eq!(list, walk.list, "a cursor stays in its list");
         self.lists[list].cursors -= 1;
@@ -176,8 +221,30 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
         })
     }
 
+    /// Counts one more on the key's list, which is made if there is none. The key comes back if it is not needed.
+    fn join(&mut self, hash: u64, key: K) -> (u32, Option<K>) {
+        let (list, spare) = match self.find(hash, &key) {
+            Some(list) => (list, Some(key)),
+            None => (self.add_list(hash, key), None),
+        };
+        let entry = &mut self.lists[list];
+        entry.watchers += 1;
+        self.watched_keys += usize::from(entry.watchers == 1);
+        self.watchers += 1;
+        (list, spare)
+    }
+
+    /// Counts one less. The key comes back if nobody is left on it.
+    fn leave(&mut self, list: u32) -> Option<K> {
+        let entry = &mut self.lists[list];
+        entry.watchers -= 1;
+        self.watched_keys -= usize::from(entry.watchers == 0);
+        self.watchers -= 1;
+        self.remove_if_empty(list)
+    }
+
     fn add_list(&mut self, hash: u64, key: K) -> u32 {
-        let list = List { hash, key, head: NONE, tail: NONE, watchers: 0, cursors: 0 };
+        let list = List { hash, key, head: NONE, tail: NONE, nodes: 0, watchers: 0, cursors: 0 };
         let index = self.lists.insert(list);
         self.by_key.insert(hash, index, |list| self.lists[list].hash);
         index
@@ -193,6 +260,7 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
             _ => self.nodes[tail].next = node,
         }
         self.lists[list].tail = node;
+        self.lists[list].nodes += 1;
         node
     }
 
@@ -206,6 +274,7 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
             _ => self.nodes[prev].next = cursor,
         }
         self.lists[list].cursors += 1;
+        self.lists[list].nodes += 1;
         cursor
     }
 
@@ -219,6 +288,7 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
             NONE => self.lists[list].tail = prev,
             _ => self.nodes[next].prev = prev,
         }
+        self.lists[list].nodes -= 1;
         (watcher, list)
     }
 
@@ -275,11 +345,15 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
                 nodes += 1;
                 (prev, node) = (node, entry.next);
             }
-            assert_eq!((list.tail, list.watchers, list.cursors), (prev, seen, cursors));
+            assert_eq!((list.tail, list.nodes, list.cursors), (prev, seen + cursors, cursors));
+            let numbered = self.numbered.count(index) as u32;
+            assert_eq!((list.watchers, list.has_numbers()), (seen + numbered, numbered > 0));
+            seen += numbered;
             watchers += seen as usize;
             keys += usize::from(seen > 0);
         }
         assert_eq!((self.watchers, self.watched_keys, self.nodes.len()), (watchers, keys, nodes));
+        self.numbered.check_invariants();
     }
 }
 
@@ -290,7 +364,7 @@ mod tests {
 
     fn all(lists: &mut WatchLists<u64, u32>, key: u64) -> Vec<u32> {
         let mut out = Vec::new();
-        let Some(mut walk) = lists.walk(key, &key, &mut out) else { return out };
+        let Some(mut walk) = lists.walk(key, &key, u64::MAX, &mut out) else { return out };
         while !walk.is_over() {
             assert_eq!(lists.step(&mut walk, &mut out), None);
             lists.check_invariants();
@@ -322,7 +396,7 @@ mod tests {
         let len = 3 * WALK_STEP as u32;
         let nodes: Vec<u32> = (0..len).map(|w| lists.watch(1, 1, w).0).collect();
         let mut out = Vec::new();
-        let mut walk = lists.walk(1, &1, &mut out).expect("somebody waits");
+        let mut walk = lists.walk(1, &1, 0, &mut out).expect("somebody waits");
         assert_eq!(out.len(), WALK_STEP);
         // What was taken goes, what comes next goes, and younger ones come: none of it disturbs the walk.
         for node in &nodes[..WALK_STEP + 10] {
@@ -343,7 +417,7 @@ mod tests {
             let mut lists = WatchLists::new();
             let nodes: Vec<u32> = (0..2 * WALK_STEP as u32).map(|w| lists.watch(1, 1, w).0).collect();
             let mut out = Vec::new();
-            let mut walk = lists.walk(1, &1, &mut out).expect("somebody waits");
+            let mut walk = lists.walk(1, &1, 0, &mut out).expect("somebody waits");
             for node in nodes {
                 assert_eq!(lists.unwatch(node).1, None, "the cursor keeps the list");
             }
@@ -356,6 +430,43 @@ mod tests {
     }
 
     #[test]
+    fn those_at_a_number_are_walked_by_number_as_far_as_it_goes_after_those_without() {
+        let mut lists = WatchLists::new();
+        let far = 10 * WALK_STEP as u64;
+        let entries: Vec<u32> = (0..far).rev().map(|at| lists.watch_at(1, 1, at / 2, at as u32).0).collect();
+        let (plain, _) = lists.watch(1, 1, 100_000);
+        let (other, _) = lists.watch_at(2, 2, 0, 200_000);
+        lists.check_invariants();
+        // Of two at the same number the first to register comes first.
+        let in_order = |up_to: u64| (0..=up_to).flat_map(|n| [2 * n as u32 + 1, 2 * n as u32]);
+        for up_to in [0, 1, WALK_STEP as u64, far / 2 - 1] {
+            let mut out = Vec::new();
+            let mut walk = lists.walk(1, &1, up_to, &mut out).expect("somebody waits");
+            while !walk.is_over() {
+                // Younger ones are not for this walk, wherever they stand.
+                let (young, _) = lists.watch_at(1, 1, far, 7);
+                assert_eq!(lists.step(&mut walk, &mut out), None);
+                lists.unwatch_at(young);
+            }
+            assert_eq!(out, [100_000].into_iter().chain(in_order(up_to)).collect::<Vec<_>>());
+        }
+        // The one at 0 waits higher now; lower does nothing.
+        lists.raise(entries[far as usize - 1], 1);
+        lists.raise(entries[far as usize - 2], 0);
+        let mut out = Vec::new();
+        assert!(lists.walk(1, &1, 0, &mut out).expect("somebody waits").is_over());
+        assert_eq!(out, [100_000, 1]);
+        lists.check_invariants();
+        assert_eq!(lists.unwatch(plain), (100_000, None));
+        for (n, entry) in entries.into_iter().enumerate() {
+            assert_eq!(lists.unwatch_at(entry).1, (n as u64 == far - 1).then_some(1));
+        }
+        assert_eq!((lists.watchers(), lists.keys()), (1, 1));
+        assert_eq!(lists.unwatch_at(other), (200_000, Some(2)));
+        lists.check_invariants();
+    }
+
+    #[test]
     fn keys_with_the_same_hash_have_lists_of_their_own() {
         let mut lists = WatchLists::new();
         let (a, _) = lists.watch(7, 1u64, 10u32);
@@ -364,9 +475,9 @@ mod tests {
         assert_eq!(lists.keys(), 2);
         assert_eq!(lists.unwatch(a), (10, Some(1)));
         let mut out = Vec::new();
-        assert!(lists.walk(7, &2, &mut out).is_some_and(|walk| walk.is_over()));
+        assert!(lists.walk(7, &2, 0, &mut out).is_some_and(|walk| walk.is_over()));
         assert_eq!(out, [20, 21]);
-        assert!(lists.walk(7, &1, &mut out).is_none());
+        assert!(lists.walk(7, &1, 0, &mut out).is_none());
     }
 
     #[test]

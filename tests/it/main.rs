@@ -3,6 +3,7 @@
 mod guarantees;
 mod kafka_delayed_operation;
 mod known_faults;
+mod progress;
 mod purgatory_order;
 mod real_threads;
 mod wheel_field;

@@ -55,6 +55,12 @@ impl End {
         Arc::new(End { calls: AtomicUsize::new(0), outcome: AtomicUsize::new(usize::MAX) })
     }
 
+    /// Writes down a call of `on_complete`.
+    pub fn record(&self, outcome: Outcome) {
+        self.outcome.store(outcome as usize, Ordering::Release);
+        self.calls.fetch_add(1, Ordering::AcqRel);
+    }
+
     /// Returns how often `on_complete` was called.
     pub fn calls(&self) -> usize {
         self.calls.load(Ordering::Acquire)
@@ -99,8 +105,7 @@ impl DelayedOperation for Op {
 
     fn on_complete(self, outcome: Outcome) {
         self.exclusive.with_mut(|_| ());
-        self.end.outcome.store(outcome as usize, Ordering::Release);
-        self.end.calls.fetch_add(1, Ordering::AcqRel);
+        self.end.record(outcome);
     }
 }
 
