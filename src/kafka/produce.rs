@@ -23,7 +23,7 @@
 //! * **p13** A timeout of zero is legal: the request is watched and expires at the next turn of the timer.
 
 use crate::kafka::ErrorCode;
-use crate::{DelayedOperation, Outcome};
+use crate::{DelayedOperation, Outcome, Watch};
 
 /// What a produce request asks of a partition: how it stands now.
 ///
@@ -153,6 +153,19 @@ impl<P: ProducePartition, A: FnOnce(Outcome, Vec<PartitionStatus<P>>)> DelayedPr
     #[must_use]
     pub fn statuses(&self) -> &[PartitionStatus<P>] {
         &self.statuses
+    }
+
+    /// What to wait on: for each partition that is pending the key, if `key` makes one of it, at its required offset (p7). An
+    /// event of a partition tells its high watermark with
+    /// [`check_and_complete_up_to`](crate::Purgatory::check_and_complete_up_to); one that concerns all who wait there, such
+    /// as the loss of its leadership, tells none.
+    pub fn watches<K>(&self, key: impl Fn(&P) -> Option<K>) -> Vec<Watch<K>> {
+        let pending = self.statuses.iter().filter(|status| status.pending);
+        let watch = |status: &PartitionStatus<P>| {
+            let required = u64::try_from(status.required_offset).unwrap_or(0);
+            key(&status.partition).map(|key| Watch::at(key, required))
+        };
+        pending.filter_map(watch).collect()
     }
 }
 

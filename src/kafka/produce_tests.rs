@@ -227,3 +227,33 @@ fn codes_have_the_names_and_numbers_of_the_protocol() {
     assert_eq!(ErrorCode::UNKNOWN_SERVER_ERROR.as_i16(), -1);
     assert_eq!(format!("{:?}", ErrorCode::FENCED_LEADER_EPOCH), "FENCED_LEADER_EPOCH");
 }
+
+#[test]
+fn a_request_is_asked_only_when_a_watermark_has_reached_what_it_requires() {
+    // 2.1 case 7, and without a look at every event
+    let (a, b) = (hand(leader(5, 1, 1)), hand(leader(0, 1, 1)));
+    let statuses = vec![
+        PartitionStatus::appended(a.clone(), 9),
+        PartitionStatus::failed(hand(Standing::Follower), ErrorCode::NOT_LEADER_OR_FOLLOWER),
+        PartitionStatus::appended(b.clone(), 2),
+    ];
+    let (op, answer) = produce(statuses);
+    let watches = op.watches(|partition| Some(Rc::ptr_eq(&partition.asked, &b.asked)));
+    assert_eq!(watches, [Watch::at(false, 10), Watch::at(true, 3)], "none for the one that failed");
+    let purgatory: Purgatory<bool, Produce> =
+        Purgatory::builder("produce").clock(ManualClock::new()).shards(2).build();
+    assert!(!purgatory.try_complete_else_watch_at(op, Duration::MAX, watches).expect("open").is_completed());
+    let asked = a.asked.get();
+    a.standing.set(leader(9, 1, 1));
+    assert_eq!(purgatory.check_and_complete_up_to(&false, 9), 0);
+    assert_eq!(a.asked.get(), asked, "9 is not 10");
+    a.standing.set(leader(10, 1, 1));
+    assert_eq!(purgatory.check_and_complete_up_to(&false, 10), 0);
+    assert_eq!(a.asked.get(), asked + 1);
+    // An event that concerns everybody has no number.
+    b.standing.set(Standing::Follower);
+    assert_eq!(purgatory.check_and_complete(&true), 1);
+    let errors = vec![ErrorCode::NONE, ErrorCode::NOT_LEADER_OR_FOLLOWER, ErrorCode::NOT_LEADER_OR_FOLLOWER];
+    assert_eq!(answer.take(), Some((Outcome::Satisfied, errors, 0)));
+    assert_eq!(purgatory.watched(), 0);
+}

@@ -83,8 +83,8 @@ impl Cluster {
         if moved.log_end {
             self.fetch.check_and_complete(&FetchKey::LogEnd(partition));
         }
-        if moved.high_watermark {
-            self.produce.check_and_complete(&partition);
+        if let Some(high_watermark) = moved.high_watermark {
+            self.produce.check_and_complete_up_to(&partition, high_watermark);
             self.fetch.check_and_complete(&FetchKey::HighWatermark(partition));
         }
     }

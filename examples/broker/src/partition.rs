@@ -73,7 +73,8 @@ struct Follower {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Moved {
     pub(crate) log_end: bool,
-    pub(crate) high_watermark: bool,
+    /// How far the high watermark has come; the greatest number if that concerns everybody.
+    pub(crate) high_watermark: Option<u64>,
 }
 
 /// The result of an append.
@@ -210,7 +211,7 @@ impl Partition {
         state.closed = true;
         self.rules.total_bytes.fetch_sub(state.log.bytes(), Ordering::Relaxed);
         state.log = Log::default();
-        Moved { log_end: true, high_watermark: true }
+        Moved { log_end: true, high_watermark: Some(u64::MAX) }
     }
 
     /// Looks where a read would begin, without reading.
@@ -366,16 +367,19 @@ impl Partition {
 
 impl State {
     /// Raises the high watermark to what all replicas in sync have. It stands still while too few are in sync.
-    fn raise_high_watermark(&mut self, rules: &Rules) -> bool {
+    /// Returns where it is if it was raised.
+    fn raise_high_watermark(&mut self, rules: &Rules) -> Option<u64> {
         if self.in_sync() < self.min_in_sync(rules) {
-            return false;
+            return None;
         }
         let followers = self.followers.iter().filter(|follower| follower.in_sync);
         let replicated =
             followers.map(|follower| follower.log_end.unwrap_or(0)).min().unwrap_or(self.log.end());
-        let raised = replicated > self.high_watermark;
-        self.high_watermark = self.high_watermark.max(replicated);
-        raised
+        if replicated <= self.high_watermark {
+            return None;
+        }
+        self.high_watermark = replicated;
+        u64::try_from(replicated).ok()
     }
 
     fn in_sync(&self) -> usize {

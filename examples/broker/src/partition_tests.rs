@@ -5,8 +5,10 @@ use crate::batch::{made_up, made_up_by};
 
 const LAG: Duration = Duration::from_secs(10);
 const READ: Access = Access { leader_only: false, current_leader_epoch: None };
-const NOTHING: Moved = Moved { log_end: false, high_watermark: false };
-const WATERMARK: Moved = Moved { log_end: false, high_watermark: true };
+const NOTHING: Moved = Moved { log_end: false, high_watermark: None };
+const fn watermark(at: u64) -> Moved {
+    Moved { log_end: false, high_watermark: Some(at) }
+}
 
 fn at(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -44,7 +46,7 @@ fn consume(partition: &Partition, offset: i64) -> Result<usize, ErrorCode> {
 #[test]
 fn a_lone_leader_is_its_own_high_watermark() {
     let partition = partition(&[], rules(3));
-    assert_eq!(append(&partition), Moved { log_end: true, high_watermark: true });
+    assert_eq!(append(&partition), Moved { log_end: true, high_watermark: Some(1) });
     assert_eq!(partition.ends(), Ends { log_start: 0, high_watermark: 1, log_end: 1 });
     assert_eq!(consume(&partition, 0), Ok(100));
 }
@@ -52,12 +54,12 @@ fn a_lone_leader_is_its_own_high_watermark() {
 #[test]
 fn the_high_watermark_is_what_all_in_sync_have() {
     let partition = partition(&[2, 3], rules(2));
-    assert_eq!(append(&partition), Moved { log_end: true, high_watermark: false });
+    assert_eq!(append(&partition), Moved { log_end: true, high_watermark: None });
     assert_eq!(partition.acknowledge(2, 0, at(1)), Ok(NOTHING));
     assert_eq!(partition.acknowledge(3, 0, at(1)), Ok(NOTHING));
     assert_eq!(partition.acknowledge(2, 1, at(1)), Ok(NOTHING));
     assert_eq!(consume(&partition, 0), Ok(0), "not replicated: not to be seen");
-    assert_eq!(partition.acknowledge(3, 1, at(1)), Ok(WATERMARK));
+    assert_eq!(partition.acknowledge(3, 1, at(1)), Ok(watermark(1)));
     assert_eq!(consume(&partition, 0), Ok(100));
 }
 
@@ -66,7 +68,7 @@ fn the_high_watermark_never_steps_back() {
     let partition = partition(&[2], rules(1));
     let _ = append(&partition);
     let _ = partition.acknowledge(2, 0, at(1));
-    assert_eq!(partition.acknowledge(2, 1, at(1)), Ok(WATERMARK));
+    assert_eq!(partition.acknowledge(2, 1, at(1)), Ok(watermark(1)));
     assert_eq!(partition.acknowledge(2, 0, at(1)), Ok(NOTHING));
     assert_eq!(partition.ends().high_watermark, 1);
 }
@@ -90,7 +92,7 @@ fn a_laggard_leaves_the_in_sync_set_and_the_watermark_goes_on() {
     }
     let _ = partition.acknowledge(2, 1, at(9));
     assert_eq!(partition.drop_laggards(LAG, at(10)), NOTHING, "not yet");
-    assert_eq!(partition.drop_laggards(LAG, at(12)), WATERMARK);
+    assert_eq!(partition.drop_laggards(LAG, at(12)), watermark(1));
     assert_eq!(partition.isr(), [1, 2]);
     assert_eq!(partition.replicas(), [1, 2, 3]);
 }
@@ -122,7 +124,7 @@ fn a_follower_that_keeps_pace_but_is_never_quite_there_stays_in_sync() {
 fn a_follower_comes_back_into_the_set_when_it_has_the_watermark() {
     let partition = partition(&[2], rules(1));
     let _ = append(&partition);
-    assert_eq!(partition.drop_laggards(LAG, at(11)), WATERMARK);
+    assert_eq!(partition.drop_laggards(LAG, at(11)), watermark(1));
     assert_eq!(partition.isr(), [1]);
     let _ = partition.acknowledge(2, 0, at(12));
     assert_eq!(partition.isr(), [1], "below the watermark");
@@ -140,7 +142,7 @@ fn the_watermark_stands_still_while_too_few_are_in_sync() {
     append_batch(&partition, &made_up(1, 39), false).expect("other acks are served");
     assert_eq!(partition.ends().high_watermark, 0);
     let _ = partition.acknowledge(2, 0, at(12));
-    assert_eq!(partition.acknowledge(2, 2, at(12)), Ok(WATERMARK), "and goes on when it is back");
+    assert_eq!(partition.acknowledge(2, 2, at(12)), Ok(watermark(2)), "and goes on when it is back");
     assert_eq!(partition.ends().high_watermark, 2);
 }
 
@@ -234,7 +236,7 @@ fn the_bytes_of_all_logs_have_a_limit() {
 fn a_closed_partition_is_unknown() {
     let partition = partition(&[2], rules(1));
     let _ = append(&partition);
-    assert_eq!(partition.close(), Moved { log_end: true, high_watermark: true });
+    assert_eq!(partition.close(), Moved { log_end: true, high_watermark: Some(u64::MAX) });
     let unknown = ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
     assert_eq!(consume(&partition, 0), Err(unknown));
     assert_eq!(partition.standing(), Standing::Absent(unknown));

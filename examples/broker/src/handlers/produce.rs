@@ -132,18 +132,14 @@ async fn wait(
     statuses: Vec<PartitionStatus<Hosted>>,
     timeout: Duration,
 ) -> Vec<PartitionStatus<Hosted>> {
-    let keys: Vec<_> = statuses
-        .iter()
-        .filter_map(|status| status.partition.0.as_ref())
-        .map(|partition| partition.id())
-        .collect();
     let (sender, receiver) = oneshot::channel();
     // The callback runs on any thread; all it does is to hand the answer over.
     let operation = DelayedProduce::new(
         statuses,
         Box::new(move |_, statuses| drop(sender.send(statuses))) as Box<dyn FnOnce(Outcome, _) + Send>,
     );
-    if let Err(rejected) = session.cluster.produce.try_complete_else_watch(operation, timeout, keys) {
+    let watches = operation.watches(|hosted| hosted.0.as_ref().map(|partition| partition.id()));
+    if let Err(rejected) = session.cluster.produce.try_complete_else_watch_at(operation, timeout, watches) {
         rejected.op.on_complete(Outcome::Shutdown);
     }
     // Every operation ends with its callback, so there is an answer; without one there is no status to report.
