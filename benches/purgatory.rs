@@ -7,6 +7,8 @@
 //!   of one step; with two threads, of one step of either.
 //! * `purgatory/check`: a signal for a key that nobody watches; and one for a key on which many wait, none of whom has
 //!   what it waits for (divide by their number, see the throughput).
+//! * `purgatory/hot-key`: an event that completes the first of many waiters on one key, and a new waiter; watching at every
+//!   event, and at a number.
 //! * `purgatory/register`: an operation from its making to its end, by a signal or by a cancellation.
 //!
 //! A registration reads the clock, a third of the cost of the cheapest one here. That every operation ends
@@ -19,7 +21,7 @@ mod support;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use crossbeam_utils::CachePadded;
-use ixion::{DelayedOperation, Expirer, OperationId, Outcome, Purgatory};
+use ixion::{DelayedOperation, Expirer, OperationId, Outcome, Purgatory, Watch};
 use rivals::home_made::{HomeMade, Waiting};
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -403,6 +405,59 @@ fn register<P: Peer>(criterion: &mut Criterion) {
     assert_eq!(peer.count(1), 0, "all have ended");
 }
 
+/// Waits until a key's progress has reached a number.
+struct Offset {
+    needs: u64,
+    progress: Arc<AtomicU64>,
+}
+
+impl DelayedOperation for Offset {
+    fn try_complete(&mut self) -> bool {
+        self.progress.load(Ordering::Relaxed) >= self.needs
+    }
+    fn on_complete(self, outcome: Outcome) {
+        assert_eq!(outcome, Outcome::Satisfied);
+    }
+}
+
+/// One event on a key with many waiters that completes the first of them, and a registration that takes its place.
+fn hot_key(criterion: &mut Criterion) {
+    let mut group = group(criterion, "purgatory");
+    group.throughput(Throughput::Elements(1));
+    for waiters in [10, 100, 1000, 10_000, 100_000] {
+        for numbered in [false, true] {
+            if !numbered && waiters > 10_000 {
+                continue; // linear in the waiters: the rows before show it
+            }
+            let purgatory: Purgatory<u64, Offset> = Purgatory::builder("hot").hash_seed(1).build();
+            let progress = Arc::new(AtomicU64::new(0));
+            let register = |needs| {
+                let op = Offset { needs, progress: Arc::clone(&progress) };
+                let watch = if numbered { Watch::at(7, needs) } else { Watch::any(7) };
+                purgatory
+                    .try_complete_else_watch_at(op, Duration::MAX, [watch])
+                    .expect("open")
+                    .id()
+                    .expect("waits");
+            };
+            (1..=waiters).for_each(register);
+            let mut now = 0;
+            group.bench_function(
+                BenchmarkId::new(format!("hot-key/{waiters}"), if numbered { "numbered" } else { "plain" }),
+                |bencher| {
+                    bencher.iter(|| {
+                        now += 1;
+                        progress.store(now, Ordering::Relaxed);
+                        assert_eq!(purgatory.check_and_complete_up_to(&7, now), 1);
+                        register(now + waiters);
+                    });
+                },
+            );
+            assert_eq!(purgatory.len() as u64, waiters);
+        }
+    }
+}
+
 fn benches(criterion: &mut Criterion) {
     check::<Purgatory<u64, Request>>(criterion);
     check::<HomeMade<Request>>(criterion);
@@ -410,6 +465,7 @@ fn benches(criterion: &mut Criterion) {
     register::<HomeMade<Request>>(criterion);
     closed_loop::<Purgatory<u64, Request>>(criterion);
     closed_loop::<HomeMade<Request>>(criterion);
+    hot_key(criterion);
 }
 
 criterion_group!(purgatory, benches);
