@@ -71,7 +71,8 @@ impl BatchHead {
             return Err(ErrorCode::CORRUPT_MESSAGE);
         }
         let attributes = i16_at(bytes, 21);
-        if attributes & TRANSACTIONAL_OR_CONTROL != 0 || head.count - 1 != head.last_offset_delta {
+        let count = i64::from(head.last_offset_delta) + 1;
+        if attributes & TRANSACTIONAL_OR_CONTROL != 0 || i64::from(head.count) != count {
             return Err(ErrorCode::INVALID_RECORD);
         }
         Ok(head)
@@ -81,6 +82,15 @@ impl BatchHead {
     pub(crate) fn stamp(bytes: &mut [u8], base_offset: i64, leader_epoch: i32) {
         bytes[..8].copy_from_slice(&base_offset.to_be_bytes());
         bytes[12..16].copy_from_slice(&leader_epoch.to_be_bytes());
+    }
+
+    /// Makes the checksum right, if `bytes` are long enough to have one.
+    #[cfg(test)]
+    pub(crate) fn set_checksum(bytes: &mut [u8]) {
+        if let Some(checked) = bytes.get(CHECKED_FROM..) {
+            let checksum = crc32c::crc32c(checked);
+            bytes[17..21].copy_from_slice(&checksum.to_be_bytes());
+        }
     }
 }
 
@@ -114,8 +124,7 @@ pub(crate) fn made_up_by(id: i64, epoch: i16, sequence: i32, count: i32, payload
     bytes[51..53].copy_from_slice(&epoch.to_be_bytes());
     bytes[53..57].copy_from_slice(&sequence.to_be_bytes());
     bytes[57..61].copy_from_slice(&count.to_be_bytes());
-    let crc = crc32c::crc32c(&bytes[CHECKED_FROM..]);
-    bytes[17..21].copy_from_slice(&crc.to_be_bytes());
+    BatchHead::set_checksum(&mut bytes);
     bytes
 }
 
@@ -162,6 +171,21 @@ mod tests {
         let two = [made_up(1, 8), made_up(1, 8)].concat();
         assert_eq!(check(&two), Err(ErrorCode::INVALID_RECORD));
         assert_eq!(BatchHead::check_produced(&made_up(1, 8), 68), Err(ErrorCode::MESSAGE_TOO_LARGE));
+    }
+
+    #[test]
+    fn a_count_that_is_not_that_of_the_offsets_is_refused() {
+        for (count, last_offset_delta) in [(3, 1), (0, 0), (-1, 0), (i32::MIN, i32::MAX), (i32::MIN, 0)] {
+            let mut bytes = made_up(2, 8);
+            bytes[23..27].copy_from_slice(&i32::to_be_bytes(last_offset_delta));
+            bytes[57..61].copy_from_slice(&i32::to_be_bytes(count));
+            BatchHead::set_checksum(&mut bytes);
+            assert_eq!(
+                check(&bytes),
+                Err(ErrorCode::INVALID_RECORD),
+                "{count} records up to {last_offset_delta}"
+            );
+        }
     }
 
     #[test]
