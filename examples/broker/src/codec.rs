@@ -8,7 +8,7 @@ use kafka_protocol::messages::api_versions_response::ApiVersion;
 use kafka_protocol::messages::{ApiKey, ApiVersionsResponse, RequestHeader, ResponseHeader};
 use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, StrBytes};
 
-use crate::shape::shape_of;
+use crate::shape::{shape_of, walk_head};
 
 /// What is served: the key, the lowest and the highest version that is advertised.
 ///
@@ -96,7 +96,9 @@ impl Frame {
         if !(lowest..=highest).contains(&version) {
             return Err(not_served);
         }
-        RequestHeader::decode(&mut frame, key.request_header_version(version))
+        let head_version = key.request_header_version(version);
+        walk_head(&frame, head_version).ok_or_else(|| malformed("a head with less in it than it says"))?;
+        RequestHeader::decode(&mut frame, head_version)
             .map_err(|error| Unanswerable::Malformed(error.to_string()))?;
         let shape = shape_of(key).expect("every request that is served has a shape");
         shape.walk(&frame, version).ok_or_else(|| malformed("less in it than it says"))?;

@@ -2,11 +2,11 @@
 //!
 //! The decoder takes a frame's word for the length of an array and makes room for so many elements at once: nine
 //! bytes of junk can ask for more memory than the machine has, and end the process. The walk makes sure that
-//! everything a frame announces is really in it, and that the number of elements is bounded.
+//! everything a frame announces is really in it, and that the number of elements, tagged fields included, is bounded.
 
 use kafka_protocol::messages::ApiKey;
 
-/// The most array elements in one request: far more than any client sends, and a bounded amount of memory.
+/// The most array elements and tagged fields in one request: far more than any client sends, and a bounded amount of memory.
 const MAX_ELEMENTS: usize = 1_000_000;
 
 /// A field and the versions that have it.
@@ -81,6 +81,16 @@ impl Shape {
     }
 }
 
+/// Walks over the head at the beginning of a frame. `None` if it is not one of this version.
+pub(crate) fn walk_head(frame: &[u8], version: i16) -> Option<()> {
+    let mut walk = Walk { bytes: frame, version, flexible: version >= 2, elements: 0 };
+    walk.skip(2 + 2 + 4)?;
+    // The client's name has a plain length in every version.
+    let size = walk.text_length()?;
+    walk.skip(size)?;
+    if walk.flexible { walk.tagged_fields() } else { Some(()) }
+}
+
 struct Walk<'a> {
     bytes: &'a [u8],
     version: i16,
@@ -116,11 +126,7 @@ impl Walk<'_> {
 
     fn array(&mut self, mut element: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
         let count = self.length()?;
-        self.elements = self.elements.checked_add(count)?;
-        // No element is smaller than a byte.
-        if self.elements > MAX_ELEMENTS || count > self.bytes.len() {
-            return None;
-        }
+        self.announce(count)?;
         for _ in 0..count {
             element(self)?;
         }
@@ -128,12 +134,21 @@ impl Walk<'_> {
     }
 
     fn tagged_fields(&mut self) -> Option<()> {
-        for _ in 0..self.varint()? {
-            self.varint()?;
+        let count = self.varint()?;
+        self.announce(count)?;
+        for _ in 0..count {
+            // The decoder keeps tags as signed numbers, and cannot encode a negative one again.
+            i32::try_from(self.varint()?).ok()?;
             let size = self.varint()?;
             self.skip(size)?;
         }
         Some(())
+    }
+
+    /// So many elements are to come. None is smaller than a byte.
+    fn announce(&mut self, count: usize) -> Option<()> {
+        self.elements = self.elements.checked_add(count)?;
+        (self.elements <= MAX_ELEMENTS && count <= self.bytes.len()).then_some(())
     }
 
     /// The length of bytes or of an array; null counts as empty.
@@ -269,3 +284,53 @@ static DELETE_TOPICS: Shape = Shape {
 
 static INIT_PRODUCER_ID: Shape =
     Shape { flexible_from: 2, parts: &[always(Field::Text), always(I32), since(3, I64), since(3, I16)] };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `count` tagged fields without bytes.
+    fn tagged_fields(count: usize) -> Vec<u8> {
+        let mut bytes: Vec<u8> = (0..4).map(|part| (count >> (7 * part)) as u8 & 0x7f | 0x80).collect();
+        bytes.push((count >> 28) as u8);
+        bytes.extend([9, 0].repeat(count));
+        bytes
+    }
+
+    /// The question for the versions, with two empty texts.
+    fn api_versions(tagged: &[u8]) -> Vec<u8> {
+        [&[1, 1], tagged].concat()
+    }
+
+    /// A head of version 2, without a client's name.
+    fn head(tagged: &[u8]) -> Vec<u8> {
+        [&[0, 18, 0, 3, 0, 0, 0, 77, 0xff, 0xff], tagged].concat()
+    }
+
+    #[test]
+    fn tagged_fields_are_bounded_even_if_they_are_there() {
+        for (count, expected) in [(0, Some(())), (MAX_ELEMENTS, Some(())), (MAX_ELEMENTS + 1, None)] {
+            let tagged = tagged_fields(count);
+            assert_eq!(API_VERSIONS.walk(&api_versions(&tagged), 3), expected, "{count} in the body");
+            assert_eq!(walk_head(&head(&tagged), 2), expected, "{count} in the head");
+        }
+    }
+
+    #[test]
+    fn a_tag_that_the_decoder_takes_for_negative_is_refused() {
+        for (last, expected) in [(0x07, Some(())), (0x08, None), (0x0f, None)] {
+            let tagged = [1, 0xff, 0xff, 0xff, 0xff, last, 0];
+            assert_eq!(API_VERSIONS.walk(&api_versions(&tagged), 3), expected);
+            assert_eq!(walk_head(&head(&tagged), 2), expected);
+        }
+    }
+
+    #[test]
+    fn every_cut_of_a_head_is_seen() {
+        let whole = [&[0, 18, 0, 3, 0, 0, 0, 77, 0, 2, b'm', b'e'][..], &tagged_fields(2)].concat();
+        assert_eq!(walk_head(&whole, 2), Some(()));
+        for length in 0..whole.len() {
+            assert_eq!(walk_head(&whole[..length], 2), None, "cut to {length} bytes");
+        }
+    }
+}
