@@ -85,7 +85,7 @@ impl BatchHead {
     }
 
     /// Makes the checksum right, if `bytes` are long enough to have one.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "test-util"))]
     pub(crate) fn set_checksum(bytes: &mut [u8]) {
         if let Some(checked) = bytes.get(CHECKED_FROM..) {
             let checksum = crc32c::crc32c(checked);

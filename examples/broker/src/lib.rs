@@ -28,6 +28,8 @@ mod partition;
 mod producers;
 mod shape;
 mod stats;
+#[cfg(feature = "test-util")]
+pub mod testing;
 mod waits;
 
 pub use broker::Broker;

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -101,7 +101,10 @@ pub(crate) async fn becomes(flag: &mut watch::Receiver<bool>, value: bool) {
 /// # Errors
 ///
 /// A length that is negative or above `max_bytes`, an end in the middle of a frame, or whatever the socket reports.
-pub(crate) async fn read_frame(stream: &mut TcpStream, max_bytes: usize) -> io::Result<Option<Bytes>> {
+pub(crate) async fn read_frame<S>(stream: &mut S, max_bytes: usize) -> io::Result<Option<Bytes>>
+where
+    S: AsyncRead + Unpin,
+{
     let mut length = [0; 4];
     if stream.read(&mut length[..1]).await? == 0 {
         return Ok(None);
