@@ -27,6 +27,8 @@ enum Field {
     Structs(&'static [Part]),
     /// An array of plain fields.
     Array(&'static Field),
+    /// A tagged field that the decoder knows. It reads it as what it is, whatever size it is said to have.
+    Tagged(usize, &'static Field),
 }
 
 const MAX_VERSION: i16 = i16::MAX;
@@ -88,7 +90,7 @@ pub(crate) fn walk_head(frame: &[u8], version: i16) -> Option<()> {
     // The client's name has a plain length in every version.
     let size = walk.text_length()?;
     walk.skip(size)?;
-    if walk.flexible { walk.tagged_fields() } else { Some(()) }
+    if walk.flexible { walk.tagged_fields(&[]) } else { Some(()) }
 }
 
 struct Walk<'a> {
@@ -105,7 +107,7 @@ impl Walk<'_> {
                 self.field(&part.field)?;
             }
         }
-        if self.flexible { self.tagged_fields() } else { Some(()) }
+        if self.flexible { self.tagged_fields(parts) } else { Some(()) }
     }
 
     fn field(&mut self, field: &Field) -> Option<()> {
@@ -121,6 +123,7 @@ impl Walk<'_> {
             }
             Field::Structs(parts) => self.array(|walk| walk.structure(parts)),
             Field::Array(element) => self.array(|walk| walk.field(element)),
+            Field::Tagged(..) => Some(()), // comes after all others
         }
     }
 
@@ -133,14 +136,26 @@ impl Walk<'_> {
         Some(())
     }
 
-    fn tagged_fields(&mut self) -> Option<()> {
+    fn tagged_fields(&mut self, parts: &[Part]) -> Option<()> {
         let count = self.varint()?;
         self.announce(count)?;
         for _ in 0..count {
+            let tag = self.varint()?;
             // The decoder keeps tags as signed numbers, and cannot encode a negative one again.
-            i32::try_from(self.varint()?).ok()?;
+            i32::try_from(tag).ok()?;
             let size = self.varint()?;
-            self.skip(size)?;
+            let rest = self.bytes.get(size..)?;
+            let known = parts.iter().find_map(|part| match part.field {
+                Field::Tagged(known, field) if known == tag => Some(field),
+                _ => None,
+            });
+            if let Some(field) = known {
+                self.field(field)?;
+                if self.bytes.len() != rest.len() {
+                    return None;
+                }
+            }
+            self.bytes = rest;
         }
         Some(())
     }
@@ -230,6 +245,7 @@ static FETCH: Shape = Shape {
         ])),
         since(7, Field::Structs(&[always(Field::Text), always(Field::Array(&I32))])),
         since(11, Field::Text),
+        always(Field::Tagged(0, &Field::Text)),
     ],
 };
 
@@ -323,6 +339,15 @@ mod tests {
             assert_eq!(API_VERSIONS.walk(&api_versions(&tagged), 3), expected);
             assert_eq!(walk_head(&head(&tagged), 2), expected);
         }
+    }
+
+    #[test]
+    fn a_tagged_field_that_the_decoder_knows_is_as_long_as_it_is_said_to_be() {
+        // A fetch of nothing; its tagged field 0 is the cluster's name.
+        let body = |size| [&[0; 25][..], &[1, 1, 1], &[1, 0, size, 3, b'm', b'e']].concat();
+        assert_eq!(FETCH.walk(&body(3), 12), Some(()));
+        assert_eq!(FETCH.walk(&body(2), 12), None, "it ends before");
+        assert_eq!(FETCH.walk(&[body(4), vec![0]].concat(), 12), None, "it ends after");
     }
 
     #[test]
