@@ -1,0 +1,91 @@
+//! Scripts on a purgatory, held against the list that the property tests use too.
+
+use arbitrary::{Result, Unstructured};
+use ixion::testing::purgatory_model::KEYS;
+use ixion::testing::{PurgatoryScript, PurgatoryStep, Then};
+
+/// After each step everything is compared, so a script takes the square of its length.
+const MAX_STEPS: usize = 120;
+/// The last tick at which a clock can stand: the one after it is *never*.
+const LAST: u64 = u64::MAX - 1;
+
+/// Runs the script that `bytes` stand for.
+///
+/// # Panics
+///
+/// If the purgatory differs from the list.
+pub fn purgatory(bytes: &[u8]) {
+    if let Ok(script) = script(&mut Unstructured::new(bytes)) {
+        script.run();
+    }
+}
+
+fn script(bytes: &mut Unstructured<'_>) -> Result<PurgatoryScript> {
+    let start = ticks(bytes)?.min(LAST);
+    let shards = bytes.int_in_range(1..=4)?;
+    let capacity = match bytes.int_in_range(0..=9)? {
+        limit @ 0..=5 => Some(limit),
+        _ => None,
+    };
+    let mut steps = Vec::new();
+    while !bytes.is_empty() && steps.len() < MAX_STEPS {
+        steps.push(step(bytes, shards)?);
+    }
+    Ok(PurgatoryScript { start, shards, capacity, steps })
+}
+
+fn step(bytes: &mut Unstructured<'_>, shards: usize) -> Result<PurgatoryStep> {
+    Ok(match bytes.int_in_range(0..=23)? {
+        0..=6 => PurgatoryStep::Register {
+            timeout: ticks(bytes)?,
+            keys: keys(bytes)?,
+            // Within a tick shards go in any order, so what one's callback does to another's operation is not given.
+            then: if shards == 1 { then(bytes)? } else { Then::Nothing },
+        },
+        7 => PurgatoryStep::Set(key(bytes)?),
+        8 | 9 => PurgatoryStep::Clear(key(bytes)?),
+        10 | 11 => PurgatoryStep::Check(key(bytes)?),
+        12 => PurgatoryStep::Force(pick(bytes)?),
+        13 => PurgatoryStep::ForceKey(key(bytes)?),
+        14 => PurgatoryStep::Cancel(pick(bytes)?),
+        15 => PurgatoryStep::CancelFirst(key(bytes)?),
+        16 => PurgatoryStep::CancelKey(key(bytes)?),
+        17 => PurgatoryStep::Reset(pick(bytes)?, ticks(bytes)?),
+        18 => PurgatoryStep::ResetKey(key(bytes)?, ticks(bytes)?),
+        19 | 20 => PurgatoryStep::Advance(ticks(bytes)?),
+        21 => PurgatoryStep::Expire,
+        22 => PurgatoryStep::Shutdown,
+        _ => PurgatoryStep::HandBack,
+    })
+}
+
+/// A few ticks, some around the boundaries of the wheel's levels, or any number.
+fn ticks(bytes: &mut Unstructured<'_>) -> Result<u64> {
+    Ok(match bytes.int_in_range(0..=4)? {
+        0 | 1 => bytes.int_in_range(0..=3)?,
+        2 => (1u64 << (6 * bytes.int_in_range(0..=10)?)) + bytes.int_in_range(0..=4)? - 1,
+        3 => u64::MAX - bytes.int_in_range(0..=3)?,
+        _ => bytes.arbitrary()?,
+    })
+}
+
+fn keys(bytes: &mut Unstructured<'_>) -> Result<Vec<u8>> {
+    let count = bytes.int_in_range(0..=3)?;
+    (0..count).map(|_| key(bytes)).collect()
+}
+
+fn key(bytes: &mut Unstructured<'_>) -> Result<u8> {
+    bytes.int_in_range(0..=KEYS - 1)
+}
+
+fn then(bytes: &mut Unstructured<'_>) -> Result<Then> {
+    Ok(match bytes.int_in_range(0..=3)? {
+        0 => Then::Signal(key(bytes)?),
+        1 => Then::Force(key(bytes)?),
+        _ => Then::Nothing,
+    })
+}
+
+fn pick(bytes: &mut Unstructured<'_>) -> Result<usize> {
+    Ok(bytes.arbitrary::<u8>()?.into())
+}
