@@ -4,4 +4,5 @@
 need_tools
 
 cargo fmt --all --check
+cargo fmt --manifest-path fuzz/Cargo.toml --check
 taplo fmt --check

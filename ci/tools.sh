@@ -24,7 +24,7 @@ fi
 command -v kcat >/dev/null || apt_install kcat || echo "kcat is missing: ci/e2e.sh needs it"
 
 cargo --version
-for tool in cargo-nextest cargo-deny cargo-hack cargo-shear taplo typos; do
+for tool in cargo-nextest cargo-deny cargo-fuzz cargo-hack cargo-shear taplo typos; do
     case $tool in
     cargo-nextest) version=$("$tool" nextest --version) ;;
     cargo-hack) version=$("$tool" hack --version) ;;
