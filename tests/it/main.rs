@@ -1,5 +1,6 @@
 //! The public behaviour of the crate, held against its models.
 
+mod field;
 mod guarantees;
 mod kafka_delayed_operation;
 mod known_faults;
