@@ -1,5 +1,6 @@
 //! Faults that timers and queues of others had in the field, as scenarios. The ids in the comments are those of
 //! `tests/README.md`, which also says where the scenarios are that stand elsewhere.
 
+mod can;
 mod support;
 mod wak;
