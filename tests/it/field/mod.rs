@@ -2,5 +2,6 @@
 //! `tests/README.md`, which also says where the scenarios are that stand elsewhere.
 
 mod can;
+mod dbl;
 mod support;
 mod wak;
