@@ -3,5 +3,6 @@
 
 mod can;
 mod dbl;
+mod leak;
 mod support;
 mod wak;
