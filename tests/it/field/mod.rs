@@ -4,5 +4,6 @@
 mod can;
 mod dbl;
 mod leak;
+mod met;
 mod support;
 mod wak;
