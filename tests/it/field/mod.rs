@@ -5,5 +5,6 @@ mod can;
 mod dbl;
 mod leak;
 mod met;
+mod sta;
 mod support;
 mod wak;
