@@ -5,6 +5,7 @@ mod can;
 mod dbl;
 mod leak;
 mod met;
+mod real_time;
 mod sta;
 mod support;
 mod wak;
