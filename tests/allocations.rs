@@ -2,7 +2,9 @@
 //! thread apart, is the process's.
 
 use allocation_counter::{AllocationInfo, measure};
-use ixion::{DelayedOperation, ManualClock, OperationId, Outcome, Purgatory, Registration};
+use ixion::{
+    DelayedOperation, ManualClock, OperationId, Outcome, Purgatory, Registration, Tick, TimingWheel,
+};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -248,4 +250,40 @@ fn a_payload_is_given_back_when_its_operation_ends_on_one_of_its_keys() {
         assert_eq!(purgatory.watched(), 0);
     });
     assert!(info.bytes_max >= 50_000_000 && info.bytes_current < NOTHING_MUCH, "{info:?}");
+}
+
+/// LEAK-01. Elsewhere what was cancelled stayed, with all that it held, until its time had come.
+#[test]
+fn memory_stays_flat_while_timers_are_registered_and_cancelled_one_after_the_other() {
+    const ALL: u64 = if cfg!(debug_assertions) { 50_000 } else { 1_000_000 };
+    let (bench, mut wheel) = (Bench::new(), TimingWheel::new());
+    let info = measure(|| {
+        for number in 0..ALL {
+            let id = bench.watch(3600 * SECOND, [number, number % 7]);
+            assert!(bench.purgatory.cancel(id).is_cancelled());
+            let deadline = Tick::new(3_600_000 + number % 5000);
+            let timer = wheel.start_timer(deadline, Rc::clone(&bench.flag));
+            assert!(wheel.stop_timer(timer).is_some());
+            assert_eq!(Rc::strong_count(&bench.flag), 1, "at once, and without time passing");
+        }
+    });
+    assert_eq!((bench.purgatory.len(), bench.purgatory.watched(), wheel.len()), (0, 0, 0));
+    assert!(info.bytes_max < NOTHING_MUCH as u64, "{info:?}");
+}
+
+/// LEAK-01. The same where all of them wait before the first is cancelled.
+#[test]
+fn memory_returns_when_timers_are_cancelled_long_before_they_are_due() {
+    const ALL: u64 = if cfg!(debug_assertions) { 60_000 } else { 1_000_000 };
+    let bench = Bench::new();
+    let info = measure(|| {
+        let ids: Vec<_> = (0..ALL).map(|number| bench.watch(3600 * SECOND, [number % 1000])).collect();
+        assert_eq!(Rc::strong_count(&bench.flag) as u64, ALL + 1);
+        for id in ids {
+            assert!(bench.purgatory.cancel(id).is_cancelled());
+        }
+        assert_eq!(Rc::strong_count(&bench.flag), 1);
+    });
+    assert!(bench.purgatory.is_empty() && bench.purgatory.watched() == 0);
+    assert_given_back(info);
 }
