@@ -215,7 +215,9 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
 
     /// Takes an operation out, without a callback if nobody is inside it.
     ///
-    /// A drive that has begun to expire the operation has won: the answer is `Gone`.
+    /// A drive that has begun to expire the operation has won: the answer is `Gone`, and it is completed once. A drive
+    /// decides what is due in steps, each before the first of its callbacks: a callback that cancels others which are due
+    /// at the same tick may be too late for some, and in time for those behind.
     pub fn cancel(&self, id: OperationId) -> Cancelled<O> {
         self.engine.cancel(id)
     }
@@ -233,13 +235,18 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
 
     /// Gives an operation a new timeout, counted from now: later or earlier than it had.
     ///
-    /// Returns false if the operation has ended or a drive has begun to expire it.
+    /// Returns false if the operation has ended or a drive has begun to expire it, and changes nothing then; so in its
+    /// own callback, where whoever wants to go on registers again. Where it returns true, the former deadline is void,
+    /// even if it has passed.
     #[doc(alias = "extend")]
     pub fn reset_timeout(&self, id: OperationId, timeout: Duration) -> bool {
         self.engine.reset_timeout(id, timeout)
     }
 
     /// Gives all operations that wait on the key a new timeout. Returns how many took it.
+    ///
+    /// To keep one timer for a key and arm it again and again, reset the key, and register if the answer is 0; a second
+    /// registration is a second timer.
     pub fn reset_timeout_for_key<Q: Hash + Equivalent<K> + ?Sized>(
         &self,
         key: &Q,
