@@ -43,6 +43,10 @@ pub trait DelayedOperation {
     ///
     /// May call every method of the engine, on the same keys too. The callbacks that such calls cause run after
     /// this one has returned.
+    ///
+    /// What is periodic registers itself again from here. With its period as the timeout it goes on a period from now;
+    /// with what is left until the next point of a grid it does not drift, and with nothing left it makes up for a
+    /// point that was missed, one a drive.
     fn on_complete(self, outcome: Outcome);
 }
 

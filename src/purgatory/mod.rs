@@ -120,7 +120,10 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     /// armed, and looked at once more, so that no event is lost that came meanwhile.
     ///
     /// Every timeout is legal. [`Duration::MAX`] means never. With zero the operation is due at the next drive; until
-    /// then events still win. An operation without keys is a timer. A key that is given twice is watched once.
+    /// then events still win; one that a callback of a drive registers is left for the drive after that, so it ends
+    /// once a drive, and whoever drives is called again at once. Where time itself ends, at a clock of
+    /// [`Duration::MAX`], every other timeout is never. An operation without keys is a timer. A key that is given
+    /// twice is watched once.
     ///
     /// # Errors
     ///
@@ -299,6 +302,10 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     /// A *drive* is calls of this until [`more`](Drive::more) is false. It expires what was due when it began, by tick;
     /// what is registered or reset meanwhile is left for the next drive. Expiry does not look again.
     ///
+    /// Operations are decided in small steps, all of a step before its first callback. A callback that cancels or
+    /// resets others that are due has its way with those that are not decided yet; for those that are, and whose
+    /// callbacks will run, it is told `Gone` or `false`.
+    ///
     /// For tests and event loops; with an [`Expirer`](crate::Expirer) nobody needs to call it.
     ///
     /// # Examples
@@ -334,6 +341,10 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     ///
     /// Returns how many operations this call decided. Waits for no thread: an operation that another thread is inside
     /// is completed by that thread. Only the first shutdown finds anything to do.
+    ///
+    /// So callbacks may still run on other threads after this, of operations that they were inside or that a drive had
+    /// decided before; what those register is refused. To wait for them, drop the [`Expirer`](crate::Expirer), which
+    /// joins its thread.
     pub fn shutdown(&self) -> usize {
         self.engine.shutdown()
     }
