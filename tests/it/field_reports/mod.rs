@@ -1,0 +1,6 @@
+//! Faults that were reported of other timers and queues, as scenarios that must go right here. The ids are those of
+//! `tests/README.md`, which also says where the scenarios are that stand elsewhere, and which concern parts that this
+//! crate does not have.
+
+mod ord;
+mod ovf;
