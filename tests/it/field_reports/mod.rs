@@ -6,6 +6,8 @@ mod ord;
 mod ovf;
 mod pan;
 mod ree;
+mod shu;
+mod threads;
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
