@@ -2,9 +2,12 @@
 //! `tests/README.md`, which also says where the scenarios are that stand elsewhere, and which concern parts that this
 //! crate does not have.
 
+mod api;
+mod clk;
 mod ord;
 mod ovf;
 mod pan;
+mod pre;
 mod ree;
 mod shu;
 mod threads;
