@@ -4,6 +4,8 @@ mod field;
 mod field_reports;
 mod guarantees;
 mod kafka_delayed_operation;
+mod kafka_elsewhere;
+mod kafka_replica_manager;
 mod known_faults;
 mod progress;
 mod purgatory_order;
