@@ -332,10 +332,12 @@ fn callbacks_run_on_the_thread_of_the_given_name_and_it_ends_with_its_expirer() 
     // Its thread-locals are dropped when the thread ends: then this sees its other end closed.
     let (alive, gone) = channel::<()>();
     thread_local!(static ALIVE: std::cell::RefCell<Option<Sender<()>>> = const { std::cell::RefCell::new(None) });
-    job(&purgatory, ms(1), move || {
+    // Its time begins once it is registered: what expires before that ends on the registering thread.
+    let id = job(&purgatory, Duration::MAX, move || {
         ALIVE.set(Some(alive));
         name.send(thread::current().name().map(str::to_owned)).unwrap();
     });
+    assert!(purgatory.reset_timeout(id.expect("it waits"), ms(1)));
     assert_eq!(named.recv_timeout(SOON), Ok(Some("my-expirer".to_owned())));
     assert_eq!(gone.try_recv(), Err(std::sync::mpsc::TryRecvError::Empty));
     let _hour = job(&purgatory, Duration::from_secs(3600), || ());

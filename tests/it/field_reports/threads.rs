@@ -1,7 +1,7 @@
 //! What needs the expirer's thread, in real time. Lower bounds are exact, upper ones are wide.
 
 use super::watched;
-use ixion::{DelayedOperation, Expirer, OperationId, Outcome, Purgatory, RejectReason};
+use ixion::{DelayedOperation, Expirer, Outcome, Purgatory, RejectReason};
 use std::panic::panic_any;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -30,9 +30,12 @@ impl DelayedOperation for Job {
 
 type Jobs = Purgatory<u32, Job>;
 
-fn job(purgatory: &Jobs, timeout: Duration, run: impl FnOnce(Outcome) + Send + 'static) -> OperationId {
-    let registered = purgatory.try_complete_else_watch(Job(Box::new(run)), timeout, [1]);
-    registered.expect("open").id().expect("waits")
+/// Starts a timer. What is over before its registration is would end on this thread; what is given its time afterwards
+/// ends on the expirer's.
+fn job(purgatory: &Jobs, timeout: Duration, run: impl FnOnce(Outcome) + Send + 'static) {
+    let registered = purgatory.try_complete_else_watch(Job(Box::new(run)), Duration::MAX, [1]);
+    let id = registered.expect("open").id().expect("waits");
+    assert!(purgatory.reset_timeout(id, timeout));
 }
 
 fn ms(ms: u64) -> Duration {
@@ -198,7 +201,10 @@ fn a_callback_may_take_everything_down_while_another_thread_does_so_too() {
     watched(STACK, || {
         for round in 0..50 {
             let expirer = Expirer::spawn("own").unwrap();
-            let purgatory = Arc::new(Jobs::builder("own").build());
+            let caught = Arc::new(AtomicUsize::new(0));
+            let panics = Arc::clone(&caught);
+            let builder = Jobs::builder("own").on_panic(move |_| panics.store(1, Ordering::SeqCst));
+            let purgatory = Arc::new(builder.build());
             expirer.drive(&purgatory);
             let ends = Arc::new(Mutex::new(Vec::new()));
             for _ in 0..100 {
@@ -227,6 +233,7 @@ fn a_callback_may_take_everything_down_while_another_thread_does_so_too() {
             assert!(matches!((own, other), (100, 0) | (0, 100)), "{own} and {other}");
             assert_eq!(gone.recv_timeout(SOON), Err(RecvTimeoutError::Disconnected), "the thread ends");
             assert_eq!(*ends.lock().unwrap(), [Outcome::Shutdown; 100]);
+            assert_eq!(caught.load(Ordering::SeqCst), 0, "nor is joining itself an error");
         }
     });
 }
