@@ -130,7 +130,10 @@ fn an_old_id_touches_nothing_that_came_later_in_its_place() {
     let old = bench.watch(0, ms_of(10), &[1]);
     assert!(bench.purgatory.cancel(old.id).is_cancelled());
     bench.watch(1, ms_of(10), &[1]);
-    let foreign = other.watch(2, ms_of(10), &[1]);
+    // The same place in another purgatory, at the same turn.
+    let before = other.watch(2, ms_of(10), &[1]);
+    assert!(other.purgatory.cancel(before.id).is_cancelled());
+    let foreign = other.watch(3, ms_of(10), &[1]);
     bench.advance(9);
     for id in [old.id, foreign.id] {
         assert!(bench.purgatory.cancel(id) == Cancelled::Gone);
