@@ -299,8 +299,9 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
 
     /// Drives the purgatory once: expires what is due, up to a bounded number, and says when to come again.
     ///
-    /// A *drive* is calls of this until [`more`](Drive::more) is false. It expires what was due when it began, by tick;
-    /// what is registered or reset meanwhile is left for the next drive. Expiry does not look again.
+    /// A *drive* is calls of this until [`more`](Drive::more) is false. It expires what was due when it began, by tick,
+    /// and within a tick and a shard by registration or last reset; what is registered or reset meanwhile is left for
+    /// the next drive. Expiry does not look again.
     ///
     /// Operations are decided in small steps, all of a step before its first callback. A callback that cancels or
     /// resets others that are due has its way with those that are not decided yet; for those that are, and whose
