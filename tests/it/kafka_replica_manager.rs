@@ -238,7 +238,7 @@ fn a_fetch_with_a_preferred_replica_is_not_registered() {
 
 /// A follower that has everything waits for the log's end: a high watermark that moves is no reason to answer it. B45.
 #[test]
-fn a_follower_s_fetch_is_not_ended_by_the_high_watermark_and_reads_it_when_its_time_is_up() {
+fn the_fetch_of_a_follower_is_not_ended_by_the_high_watermark_and_reads_it_when_its_time_is_up() {
     let manager = Manager::new();
     manager.change(|state| (state.log_end, state.high_watermark) = (2, 0));
     let follower = manager.fetch(2, Isolation::LogEnd, None, 1);
