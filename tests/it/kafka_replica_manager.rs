@@ -213,10 +213,11 @@ fn a_fetch_whose_leader_becomes_a_follower_is_answered_by_what_its_client_believ
 #[test]
 fn a_read_committed_fetch_that_expires_returns_what_is_stable_at_that_moment() {
     let manager = Manager::new();
-    manager.change(|state| (state.log_end, state.high_watermark) = (4, 4));
-    let answer = manager.fetch(0, Isolation::LastStable, None, 10_000);
+    // Six records are replicated, and another transaction is still open behind the fourth.
+    manager.change(|state| (state.log_end, state.high_watermark) = (6, 6));
+    let answer = manager.fetch(0, Isolation::LastStable, None, 50);
     assert_eq!(manager.signal(), (0, 0));
-    // The transaction is aborted meanwhile: its marker is the fourth record.
+    // The first one is aborted meanwhile: its marker is the fourth record.
     manager.change(|state| state.last_stable = 4);
     assert_eq!((manager.signal(), manager.expire_after(999)), ((0, 0), 0));
     assert_eq!((answer.get(), manager.expire_after(2)), (None, 1));
