@@ -213,9 +213,6 @@ impl<T> TimingWheel<T> {
     /// what is then due takes its place. A `now` before [`now`](Self::now) counts as that: time does not go back.
     /// [`Tick::MAX`] counts as the tick before it, so *never* is not reached.
     ///
-    /// Whoever answers each timer with a new one that is due as well does not come to an end. Take all that is due
-    /// first, and start what is periodic again afterwards.
-    ///
     /// # Complexity
     ///
     /// O(1) for a timer, whatever the size of the step, plus, amortised over its life, one move for each level that it

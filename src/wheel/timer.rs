@@ -16,6 +16,9 @@ pub struct TimerId {
 }
 
 /// A timer whose deadline has come.
+///
+/// Whoever answers each with a new one that is due as well does not come to an end. Take all that is due first, and
+/// start what is periodic again afterwards.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Expired<T> {
     /// The name that it had. It is no longer valid.
