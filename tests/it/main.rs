@@ -1,6 +1,5 @@
 //! The public behaviour of the crate, held against its models.
 
-mod field;
 mod field_reports;
 mod guarantees;
 mod kafka_delayed_operation;

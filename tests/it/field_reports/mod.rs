@@ -3,14 +3,22 @@
 //! crate does not have.
 
 mod api;
+mod can;
 mod clk;
+mod dbl;
+mod leak;
+mod met;
 mod ord;
 mod ovf;
 mod pan;
 mod pre;
+mod real_time;
 mod ree;
 mod shu;
+mod sta;
+mod support;
 mod threads;
+mod wak;
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
