@@ -9,6 +9,7 @@ use crate::operation::DelayedOperation;
 use crate::purgatory::Purgatory;
 use crate::purgatory::engine::Engine;
 use crate::purgatory::panics::discard;
+use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, thread_local};
 use crate::trampoline::{Call, has_leftovers};
 use std::cell::Cell;
@@ -16,7 +17,6 @@ use std::fmt;
 use std::hash::Hash;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 /// The longest sleep. A bound for its own sake: one wake-up a day is nothing, and no platform's wait takes more.
@@ -126,7 +126,7 @@ impl Drop for Expirer {
         }
         if let Err(panic) = thread.join() {
             // Every callback is caught, so this is a fault of the engine; not one to hide in a destructor.
-            if !thread::panicking() {
+            if !std::thread::panicking() {
                 std::panic::resume_unwind(panic);
             }
         }

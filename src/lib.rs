@@ -80,6 +80,7 @@ mod alarm;
 pub mod clock;
 pub mod design;
 pub mod expirer;
+mod fault;
 pub mod kafka;
 pub mod metrics;
 pub mod operation;
@@ -91,6 +92,10 @@ pub mod testing;
 pub mod tick;
 mod trampoline;
 pub mod wheel;
+
+#[cfg(any(ixion_loom, ixion_shuttle))]
+#[doc(hidden)]
+pub use sync::modelled::time as model_time;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use expirer::Expirer;

@@ -173,7 +173,7 @@ pub(crate) fn has_leftovers() -> bool {
     LANE.try_with(|lane| lane.depth.get() == 0 && !lane.jobs.borrow().is_empty()).unwrap_or(false)
 }
 
-#[cfg(all(test, not(ixion_loom)))]
+#[cfg(all(test, not(any(ixion_loom, ixion_shuttle))))]
 mod tests {
     use super::*;
     use std::rc::Rc;

@@ -95,7 +95,10 @@ fn a_lock_or_an_atomic_outside_sync_is_seen() {
     seen(rules::locks, "src/alarm.rs", "use std::{fmt, sync::atomic::{AtomicBool, Ordering}};", 2);
     seen(rules::locks, "src/alarm.rs", "use std::sync::*;\nuse parking_lot::Condvar;", 2);
     seen(rules::locks, "src/alarm.rs", "use std::sync;\nuse std::sync::{self as s, Arc};", 2);
+    seen(rules::locks, "src/wheel/mod.rs", "use shuttle::thread;", 1);
     seen(rules::locks, "src/sync.rs", "use std::sync::Condvar;", 0);
+    seen(rules::locks, "src/sync/modelled.rs", "use shuttle::sync::Condvar;", 0);
+    seen(rules::locks, "src/fault.rs", "use std::sync::OnceLock;", 0);
     seen(
         rules::locks,
         "src/alarm.rs",

@@ -10,7 +10,7 @@
 //! [`design`](crate::design) and modelled in `tests/models`.
 
 use crate::operation::Outcome;
-use crate::sync::{AtomicU32, Mutex, Ordering, planted};
+use crate::sync::{AtomicU32, MODELLED, Mutex, Ordering, planted};
 
 /// Somebody holds the operation.
 const BUSY: u32 = 1;
@@ -21,10 +21,7 @@ const OUTCOME_SHIFT: u32 = 2;
 
 /// After so many rounds a holder that keeps being marked hands the operation on: a thread that signals a hot key
 /// must come back some time. Sixteen looks cost about as much as one registration.
-#[cfg(not(ixion_loom))]
-const MAX_ROUNDS: usize = 16;
-#[cfg(ixion_loom)]
-const MAX_ROUNDS: usize = 2;
+const MAX_ROUNDS: usize = if MODELLED { 2 } else { 16 };
 
 /// One waiting operation, its decision, and what must be undone when it ends.
 pub(crate) struct Cell<O, L> {
@@ -211,7 +208,7 @@ fn outcome_of(word: u32) -> Option<Outcome> {
     }
 }
 
-#[cfg(all(test, not(ixion_loom)))]
+#[cfg(all(test, not(any(ixion_loom, ixion_shuttle))))]
 mod tests {
     use super::*;
 

@@ -4,7 +4,7 @@ use crate::operation::cell::Decision;
 use crate::operation::{DelayedOperation, Outcome};
 use crate::purgatory::engine::{Drives, Engine, SpareKeys, Timed, Waiter};
 use crate::purgatory::results::{Drive, HandedBack};
-use crate::sync::{Arc, Ordering, planted};
+use crate::sync::{Arc, MODELLED, Ordering, planted};
 use crate::tick::Tick;
 use crate::trampoline::{Call, has_leftovers};
 use crate::wheel::{AtHand, TimerId, TimingWheel};
@@ -15,16 +15,10 @@ use std::time::Duration;
 
 /// How many operations one pass expires. With callbacks of a microsecond a pass is a millisecond, the default
 /// tick; purgatories that share an expirer take turns by passes.
-#[cfg(not(ixion_loom))]
-const PASS_LIMIT: usize = 1024;
-#[cfg(ixion_loom)]
-const PASS_LIMIT: usize = 4;
+const PASS_LIMIT: usize = if MODELLED { 4 } else { 1024 };
 
 /// How many due operations are taken out under one hold of a shard's lock.
-#[cfg(not(ixion_loom))]
-const EXPIRY_STEP: usize = 64;
-#[cfg(ixion_loom)]
-const EXPIRY_STEP: usize = 2;
+const EXPIRY_STEP: usize = if MODELLED { 2 } else { 64 };
 
 /// How many timers are moved down a level under one hold of a shard's lock, when a crowded bucket comes near. A move
 /// is about 10 ns.

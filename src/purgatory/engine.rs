@@ -10,7 +10,7 @@ use crate::operation::cell::{Cell, Look, Spell};
 use crate::operation::{DelayedOperation, Outcome};
 use crate::purgatory::panics::{PanicHook, PanicPlace, contain};
 use crate::purgatory::watch::WatchLists;
-use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
+use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, MODELLED, Mutex, MutexGuard, Ordering};
 use crate::tick::{Resolution, Tick};
 use crate::trampoline::{Call, Looking};
 use crate::wheel::{TimerId, TimingWheel};
@@ -131,7 +131,7 @@ impl<O> Waiter<O> {
 }
 
 /// How many keys of an operation are put into lists, or taken out, under one hold of a shard's lock.
-pub(super) const LINK_STEP: usize = if cfg!(ixion_loom) { 1 } else { 64 };
+pub(super) const LINK_STEP: usize = if MODELLED { 1 } else { 64 };
 
 /// The watch lists that an operation is in.
 pub(super) type Links = SmallVec<[Link; 2]>;

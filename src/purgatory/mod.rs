@@ -23,7 +23,7 @@ mod pool;
 mod register;
 mod results;
 mod table;
-#[cfg(all(test, not(ixion_loom)))]
+#[cfg(all(test, not(any(ixion_loom, ixion_shuttle))))]
 mod tests;
 mod watch;
 

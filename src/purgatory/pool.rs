@@ -132,7 +132,7 @@ const fn split(index: u32) -> (usize, usize) {
     (index as usize / SEGMENT, index as usize % SEGMENT)
 }
 
-#[cfg(all(test, not(ixion_loom)))]
+#[cfg(all(test, not(any(ixion_loom, ixion_shuttle))))]
 mod tests {
     use super::*;
     use std::collections::HashMap;

@@ -130,7 +130,7 @@ impl KeyTable {
     }
 }
 
-#[cfg(all(test, not(ixion_loom)))]
+#[cfg(all(test, not(any(ixion_loom, ixion_shuttle))))]
 mod tests {
     use super::*;
 

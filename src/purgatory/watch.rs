@@ -15,13 +15,11 @@ use crate::purgatory::numbered::{Numbered, Place};
 use crate::purgatory::pool::Pool;
 use crate::purgatory::table::KeyTable;
 use crate::steps;
+use crate::sync::MODELLED;
 use hashbrown::Equivalent;
 
 /// How many watchers one step takes out under one hold of the lock: at about 10 ns each less than a microsecond.
-#[cfg(not(ixion_loom))]
-pub(crate) const WALK_STEP: usize = 64;
-#[cfg(ixion_loom)]
-pub(crate) const WALK_STEP: usize = 1;
+pub(crate) const WALK_STEP: usize = if MODELLED { 1 } else { 64 };
 
 const NONE: u32 = u32::MAX;
 
@@ -357,7 +355,7 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
     }
 }
 
-#[cfg(all(test, not(ixion_loom)))]
+#[cfg(all(test, not(any(ixion_loom, ixion_shuttle))))]
 mod tests {
     use super::*;
     use crate::purgatory::pool::SEGMENT;

@@ -5,10 +5,11 @@ use crate::source::{Path, Source, Word, closing, is_name, paths};
 /// Each module of the library and what it may use, from the ground up: pure, seams, shared, thread, front ends. A module
 /// may use itself, and of another only what stands above it in this table.
 pub(crate) const LAYERS: &[(&str, &[&str])] = &[
+    ("fault", &[]),
     ("steps", &[]),
     ("tick", &[]),
-    ("wheel", &["steps", "tick"]),
-    ("sync", &[]),
+    ("wheel", &["fault", "steps", "tick"]),
+    ("sync", &["fault"]),
     ("clock", &["sync", "tick"]),
     ("trampoline", &["sync"]),
     ("operation", &["sync"]),
@@ -104,9 +105,11 @@ pub(crate) fn time(source: &Source) -> Vec<String> {
         .collect()
 }
 
-/// Only `sync` names a lock, a condition variable or an atomic: from `std::sync` the rest may have `Arc`.
+/// Only `sync` names a lock, a condition variable or an atomic: from `std::sync` the rest may have `Arc`. So may `fault`,
+/// in a build for the models.
 pub(crate) fn locks(source: &Source) -> Vec<String> {
-    if source.path == "src/sync.rs" || !source.is_library() {
+    let is_seam = matches!(module(source), Some("sync" | "fault"));
+    if is_seam || !source.is_library() {
         return Vec::new();
     }
     let mut found = find(source, "locks and atomics are for sync.rs", |segments| match segments {
@@ -116,7 +119,7 @@ pub(crate) fn locks(source: &Source) -> Vec<String> {
         _ => false,
     });
     found.extend(
-        named(&source.shipped(), &["parking_lot", "loom"])
+        named(&source.shipped(), &["parking_lot", "loom", "shuttle"])
             .map(|word| breach(source, word.line, &format!("`{}` is for sync.rs", word.text))),
     );
     found

@@ -1,13 +1,21 @@
 //! What the models share: an operation that notices wrong handling, and a clock that costs no interleavings.
 //!
-//! The models run the library itself, built with `--cfg ixion_loom`: its locks and atomics are loom's then. They are
-//! run by `ci/models.sh`, once as they are, when all must pass, and once with each of the planted bugs, when at least
-//! one must fail.
-#![cfg(ixion_loom)]
+//! The models run the library itself, built with `--cfg ixion_loom` or `--cfg ixion_shuttle`: its locks and atomics are
+//! those of the checker then. They are run by `ci/models.sh`, once as they are, when all must pass, and once with each
+//! of the planted bugs, when at least one must fail.
+#![cfg(any(ixion_loom, ixion_shuttle))]
 
+#[cfg_attr(ixion_loom, path = "loom.rs")]
+#[cfg_attr(ixion_shuttle, path = "shuttle.rs")]
+mod check;
+
+#[cfg(ixion_shuttle)]
+pub use check::explore;
+pub use check::{checker, model};
+
+use check::Exclusive;
+use checker::sync::atomic::{AtomicUsize, Ordering};
 use ixion::{Clock, DelayedOperation, Outcome, Purgatory};
-use loom::cell::UnsafeCell;
-use loom::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -85,27 +93,24 @@ impl End {
 pub struct Op {
     flags: Vec<Arc<Flag>>,
     end: Arc<End>,
-    /// loom fails the model if two threads are in here without one having seen the other leave.
-    exclusive: UnsafeCell<()>,
+    exclusive: Exclusive,
 }
 
 impl Op {
     /// Makes an operation.
     pub fn new(flags: &[&Arc<Flag>], end: &Arc<End>) -> Op {
         let flags = flags.iter().map(|flag| Arc::clone(flag)).collect();
-        Op { flags, end: Arc::clone(end), exclusive: UnsafeCell::new(()) }
+        Op { flags, end: Arc::clone(end), exclusive: Exclusive::default() }
     }
 }
 
 impl DelayedOperation for Op {
     fn try_complete(&mut self) -> bool {
-        self.exclusive.with_mut(|_| ());
-        self.flags.iter().all(|flag| flag.is_set())
+        self.exclusive.visit(|| self.flags.iter().all(|flag| flag.is_set()))
     }
 
     fn on_complete(self, outcome: Outcome) {
-        self.exclusive.with_mut(|_| ());
-        self.end.record(outcome);
+        self.exclusive.visit(|| self.end.record(outcome));
     }
 }
 
@@ -122,14 +127,4 @@ pub fn assert_quiet(purgatory: &Keyed, pending: usize, watched: usize) {
     let stats = purgatory.stats();
     assert!(stats.balances(), "{stats:?}");
     assert_eq!((stats.pending, stats.watched, stats.panics), (pending, watched, 0), "{stats:?}");
-}
-
-/// Runs a model. Two threads are explored without a bound; three, or two in a loop, with three preemptions, unless the
-/// environment says otherwise.
-pub fn model(threads: usize, run: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    if builder.preemption_bound.is_none() {
-        builder.preemption_bound = if threads > 2 { Some(3) } else { None };
-    }
-    builder.check(run);
 }

@@ -1,10 +1,10 @@
 //! The driver's sleep. loom has no time, so a driver that oversleeps waits for ever, and loom reports a deadlock.
-#![cfg(ixion_loom)]
+#![cfg(any(ixion_loom, ixion_shuttle))]
 
 use ixion::Purgatory;
+use ixion_models::checker::sync::{Condvar, Mutex};
+use ixion_models::checker::thread::spawn;
 use ixion_models::{End, Flag, Keyed, Op, Still, model};
-use loom::sync::{Condvar, Mutex};
-use loom::thread::spawn;
 use std::sync::Arc;
 use std::time::Duration;
 

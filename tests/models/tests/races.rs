@@ -1,9 +1,9 @@
 //! Each race of the protocol, as a model. The names are those of `design.rs`.
-#![cfg(ixion_loom)]
+#![cfg(any(ixion_loom, ixion_shuttle))]
 
 use ixion::{Cancelled, Outcome, Registration};
+use ixion_models::checker::thread::{JoinHandle, spawn};
 use ixion_models::{End, Flag, Keyed, Op, assert_quiet, model, purgatory};
-use loom::thread::spawn;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn register(purgatory: &Keyed, op: Op, timeout: Duration, keys: &[u32]) -> Regis
 }
 
 /// Starts a thread that sets a flag and signals a key.
-fn signal(purgatory: &Keyed, flag: &Arc<Flag>, key: u32) -> loom::thread::JoinHandle<usize> {
+fn signal(purgatory: &Keyed, flag: &Arc<Flag>, key: u32) -> JoinHandle<usize> {
     let (purgatory, flag) = (Arc::clone(purgatory), Arc::clone(flag));
     spawn(move || {
         flag.set();
