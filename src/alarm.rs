@@ -13,7 +13,7 @@
 //! do not ring. Only a driver promises: whoever merely asks for the next deadline while an expirer drives must leave
 //! the alarm alone, or it shows a promise that nobody keeps. The shards' locks order the two sides; the word needs no ordering of its own.
 
-use crate::sync::{Arc, AtomicU64, Condvar, Mutex, Ordering};
+use crate::sync::{Arc, AtomicU64, Condvar, Mutex, Ordering, planted};
 use crate::tick::Tick;
 use std::time::Duration;
 
@@ -85,7 +85,8 @@ impl Bell {
     /// Sleeps until the bell is rung or `limit` has passed; for less than that if the system wakes it early.
     pub(crate) fn wait(&self, limit: Option<Duration>) {
         let mut rung = self.rung.lock();
-        if !*rung && limit != Some(Duration::ZERO) {
+        let missed = planted("missed-bell");
+        if (!*rung || missed) && limit != Some(Duration::ZERO) {
             self.heard.wait(&mut rung, limit);
         }
         *rung = false;

@@ -10,7 +10,7 @@ use crate::operation::cell::{Cell, Look, Spell};
 use crate::operation::{DelayedOperation, Outcome};
 use crate::purgatory::panics::{PanicHook, PanicPlace, contain};
 use crate::purgatory::watch::WatchLists;
-use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, MODELLED, Mutex, MutexGuard, Ordering};
+use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, MODELLED, Mutex, MutexGuard, Ordering, planted};
 use crate::tick::{Resolution, Tick};
 use crate::trampoline::{Call, Looking};
 use crate::wheel::{TimerId, TimingWheel};
@@ -336,10 +336,12 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     fn hand_on(&self, waiter: &Arc<Waiter<O>>) -> bool {
         let lowered = {
             let mut shard = self.shard(waiter.home);
-            if shard.closed {
+            if shard.closed && !planted("hand-on-ignores-shutdown") {
                 return false;
             }
-            shard.owed.push_back(Arc::clone(waiter));
+            if !planted("hand-on-lost") {
+                shard.owed.push_back(Arc::clone(waiter));
+            }
             self.alarm.lower(Tick::ZERO)
         };
         if lowered {

@@ -8,7 +8,7 @@ use crate::operation::cell::Decision;
 use crate::operation::{DelayedOperation, Outcome};
 use crate::purgatory::engine::{Engine, SpareKeys, Waiter};
 use crate::purgatory::results::{Cancelled, HandedBack, OperationId};
-use crate::sync::Arc;
+use crate::sync::{Arc, planted};
 use crate::trampoline::Call;
 use hashbrown::Equivalent;
 use smallvec::SmallVec;
@@ -124,12 +124,12 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         call: &Call,
     ) -> Cancelled<O> {
         match waiter.cell.decide(outcome) {
-            Decision::Held => {
+            Decision::Left if !planted("unlink-before-take") => Cancelled::Busy,
+            Decision::Held | Decision::Left => {
                 let (op, keys) = self.take_out(waiter, outcome);
                 self.drop_keys_in_turn(keys, call);
                 Cancelled::Taken(op)
             }
-            Decision::Left => Cancelled::Busy,
             Decision::Lost => Cancelled::Gone,
         }
     }
@@ -161,7 +161,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
             let mut home = self.shard(waiter.home);
             let timer = waiter.timer();
             // The wheel is asked first: an operation that a drive took out may still be undecided.
-            let Some(timed) = home.wheel.get_mut(timer) else { return false };
+            let Some(timed) = home.wheel.get_mut(timer) else { return planted("reset-after-pop") };
             if waiter.cell.outcome().is_some() {
                 return false;
             }

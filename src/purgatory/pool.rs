@@ -65,6 +65,12 @@ impl<T> Pool<T> {
         value
     }
 
+    /// Whether there is such an entry.
+    pub(super) fn contains(&self, index: u32) -> bool {
+        let (segment, entry) = split(index);
+        self.segments[segment].contains(entry)
+    }
+
     fn open_another(&mut self) -> u32 {
         let segment = self.bare.pop().unwrap_or_else(|| {
             self.segments.push(Slab::new());

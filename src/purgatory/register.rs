@@ -127,7 +127,9 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         }
         let timed = Timed { waiter: Arc::clone(waiter), drive: due.drive };
         let timer = shard.wheel.start_timer(due.deadline, timed);
-        waiter.timer.store(timer.as_u64(), Ordering::Relaxed);
+        if !planted("publish-after-unlock") {
+            waiter.timer.store(timer.as_u64(), Ordering::Relaxed);
+        }
         shard.books.register();
         if due.clamped {
             shard.books.clamp();
@@ -143,6 +145,9 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         }
         let lowered = if planted("alarm-before-lock") { early } else { self.alarm.lower(due.deadline) };
         drop(shard);
+        if planted("publish-after-unlock") {
+            waiter.timer.store(timer.as_u64(), Ordering::Relaxed);
+        }
         if lowered {
             self.wake_driver();
         }

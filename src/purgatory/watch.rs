@@ -15,7 +15,7 @@ use crate::purgatory::numbered::{Numbered, Place};
 use crate::purgatory::pool::Pool;
 use crate::purgatory::table::KeyTable;
 use crate::steps;
-use crate::sync::MODELLED;
+use crate::sync::{MODELLED, planted};
 use hashbrown::Equivalent;
 
 /// How many watchers one step takes out under one hold of the lock: at about 10 ns each less than a microsecond.
@@ -158,6 +158,14 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
                 self.walk_numbers(place, walk, out);
                 None
             }
+            At::Cursor(next) if planted("no-cursor") => {
+                // The place is the next watcher itself, which may have gone.
+                walk.place = At::Over;
+                if self.nodes.contains(next) {
+                    self.walk_from(next, walk, out);
+                }
+                None
+            }
             At::Cursor(cursor) => {
                 let from = self.nodes[cursor].next;
                 let mut next = Walk { place: At::Over, ..*walk };
@@ -186,6 +194,9 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
     /// Ends a walk early. Returns the key if nobody is left on it.
     pub(crate) fn abandon(&mut self, walk: &mut Walk) -> Option<K> {
         let At::Cursor(cursor) = std::mem::replace(&mut walk.place, At::Over) else { return None };
+        if planted("no-cursor") {
+            return None;
+        }
         let (_, list) = self.unlink(cursor);
         debug_assert_eq!(list, walk.list, "a cursor stays in its list");
         self.lists[list].cursors -= 1;
@@ -264,6 +275,9 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
 
     /// Puts a cursor before a node, with that node's number: whatever lies before it has been taken.
     fn insert_cursor_before(&mut self, next: u32) -> u32 {
+        if planted("no-cursor") {
+            return next;
+        }
         let Node { number, list, prev, .. } = self.nodes[next];
         let cursor = self.nodes.insert(Node { watcher: None, number, list, prev, next });
         self.nodes[next].prev = cursor;

@@ -1,6 +1,7 @@
 //! The levels of the wheel: 11 rings of 64 buckets, and which of them are occupied.
 
 use super::chunk::{Chunks, NIL, Place, bits};
+use crate::fault::planted;
 use crate::steps;
 
 /// Bits of a deadline that a level resolves.
@@ -27,7 +28,9 @@ pub(super) fn level(at: At) -> usize {
 #[inline]
 pub(super) fn locate(position: u64, deadline: u64) -> At {
     debug_assert!(position <= deadline, "{position} is past {deadline}");
-    let differing = (position ^ deadline) | (SLOTS as u64 - 1);
+    // Off by one where just one bit differs: at the boundaries of the levels.
+    let wrong = u64::from(planted("wrong-level") && position != deadline);
+    let differing = ((position ^ deadline) - wrong) | (SLOTS as u64 - 1);
     let level = (63 - differing.leading_zeros()) / DIGIT;
     let slot = (deadline >> (level * DIGIT)) & (SLOTS as u64 - 1);
     (level * SLOTS as u32) as At + slot as At

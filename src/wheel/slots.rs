@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 
 use super::chunk::Place;
 use super::timer::TimerId;
+use crate::fault::planted;
 
 /// Slots a segment. A table that grows by whole segments never copies what it holds, so no call pays for a
 /// growth; and a segment is the unit in which memory goes back. 1024 slots keep the tables of segments small
@@ -427,5 +428,5 @@ fn split(index: u32) -> (usize, usize) {
 /// The generation after this one, or 0 if there is none.
 #[inline]
 fn next_generation(generation: NonZeroU32) -> u32 {
-    generation.get().wrapping_add(1)
+    generation.get().wrapping_add(if planted("same-generation") { 0 } else { 1 })
 }

@@ -15,7 +15,8 @@ pub use check::{checker, model};
 
 use check::Exclusive;
 use checker::sync::atomic::{AtomicUsize, Ordering};
-use ixion::{Clock, DelayedOperation, Outcome, Purgatory};
+use checker::thread::{JoinHandle, spawn};
+use ixion::{Clock, DelayedOperation, Outcome, Purgatory, Registration};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -117,9 +118,47 @@ impl DelayedOperation for Op {
 /// A purgatory on the still clock.
 pub type Keyed = Arc<Purgatory<u32, Op>>;
 
+/// With this seed and two shards, keys 1 and 2 live apart.
+pub const SEED: u64 = 3;
+
 /// Builds one with this many shards.
 pub fn purgatory(shards: usize) -> Keyed {
-    Arc::new(Purgatory::builder("model").clock(Still).shards(shards).hash_seed(1).build())
+    Arc::new(of_shards(shards))
+}
+
+/// The same for operations of any kind.
+pub fn of_shards<O: DelayedOperation>(shards: usize) -> Purgatory<u32, O> {
+    Purgatory::builder("model").clock(Still).shards(shards).hash_seed(SEED).build()
+}
+
+/// Registers an operation.
+pub fn register(purgatory: &Keyed, op: Op, timeout: Duration, keys: &[u32]) -> Registration {
+    purgatory.try_complete_else_watch(op, timeout, keys.iter().copied()).expect("open")
+}
+
+/// Starts a thread that does something to a purgatory.
+pub fn start<R: Send + 'static>(
+    purgatory: &Keyed,
+    run: impl FnOnce(&Keyed) -> R + Send + 'static,
+) -> JoinHandle<R> {
+    let purgatory = Arc::clone(purgatory);
+    spawn(move || run(&purgatory))
+}
+
+/// Starts a thread that sets a flag and signals a key.
+pub fn signal(purgatory: &Keyed, flag: &Arc<Flag>, key: u32) -> JoinHandle<usize> {
+    let flag = Arc::clone(flag);
+    start(purgatory, move |purgatory| {
+        flag.set();
+        purgatory.check_and_complete(&key)
+    })
+}
+
+/// Lets the driver go on with what a tired holder handed on, as an expirer does when its alarm rings.
+pub fn drive(purgatory: &Keyed) {
+    if purgatory.next_expiration().is_some() {
+        let _ = purgatory.expire();
+    }
 }
 
 /// Fails the model unless nothing is kept and the books balance.

@@ -4,7 +4,7 @@
 use ixion::Purgatory;
 use ixion_models::checker::sync::{Condvar, Mutex};
 use ixion_models::checker::thread::spawn;
-use ixion_models::{End, Flag, Keyed, Op, Still, model};
+use ixion_models::{End, Flag, Keyed, Op, SEED, Still, model};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ fn with_bell(shards: usize) -> (Keyed, Arc<Bell>) {
     let purgatory = Purgatory::builder("model")
         .clock(Still)
         .shards(shards)
-        .hash_seed(1)
+        .hash_seed(SEED)
         .on_earlier_deadline(move || ring.ring())
         .build();
     (Arc::new(purgatory), bell)

@@ -1,34 +1,14 @@
-//! Each race of the protocol, as a model. The names are those of `design.rs`.
+//! Each race over an operation that waits, as a model. The names are those of `design.rs`.
 #![cfg(any(ixion_loom, ixion_shuttle))]
 
-use ixion::{Cancelled, Outcome, Registration};
-use ixion_models::checker::thread::{JoinHandle, spawn};
-use ixion_models::{End, Flag, Keyed, Op, assert_quiet, model, purgatory};
+use ixion::{Cancelled, Outcome};
+use ixion_models::checker::thread::spawn;
+use ixion_models::{End, Flag, Op, assert_quiet, drive, model, purgatory, register, signal, start};
 use std::sync::Arc;
 use std::time::Duration;
 
 const NEVER: Duration = Duration::MAX;
 const NOW: Duration = Duration::ZERO;
-
-fn register(purgatory: &Keyed, op: Op, timeout: Duration, keys: &[u32]) -> Registration {
-    purgatory.try_complete_else_watch(op, timeout, keys.iter().copied()).expect("open")
-}
-
-/// Starts a thread that sets a flag and signals a key.
-fn signal(purgatory: &Keyed, flag: &Arc<Flag>, key: u32) -> JoinHandle<usize> {
-    let (purgatory, flag) = (Arc::clone(purgatory), Arc::clone(flag));
-    spawn(move || {
-        flag.set();
-        purgatory.check_and_complete(&key)
-    })
-}
-
-/// Lets the driver go on with what a tired holder handed on, as an expirer does when its alarm rings.
-fn drive(purgatory: &Keyed) {
-    if purgatory.next_expiration().is_some() {
-        let _ = purgatory.expire();
-    }
-}
 
 #[test]
 fn two_events_on_an_operation_that_needs_both() {
@@ -46,30 +26,15 @@ fn two_events_on_an_operation_that_needs_both() {
 }
 
 #[test]
-fn an_event_between_look_and_watch() {
-    for shards in [1, 2] {
-        model(2, move || {
-            let (purgatory, flag, end) = (purgatory(shards), Flag::new(), End::new());
-            let event = signal(&purgatory, &flag, 2);
-            let registration = register(&purgatory, Op::new(&[&flag], &end), NEVER, &[1, 2]);
-            event.join().unwrap();
-            assert_eq!((end.calls(), end.outcome()), (1, Some(Outcome::Satisfied)), "{registration:?}");
-            assert_quiet(&purgatory, 0, 0);
-        });
-    }
-}
-
-#[test]
-fn two_events_against_a_registration() {
-    model(3, || {
-        let (purgatory, a, b, end) = (purgatory(1), Flag::new(), Flag::new(), End::new());
-        let first = signal(&purgatory, &a, 1);
-        let second = signal(&purgatory, &b, 2);
-        let _ = register(&purgatory, Op::new(&[&a, &b], &end), NEVER, &[1, 2]);
-        first.join().unwrap();
-        second.join().unwrap();
-        drive(&purgatory);
-        assert_eq!((end.calls(), end.outcome()), (1, Some(Outcome::Satisfied)));
+fn an_event_while_another_thread_is_inside() {
+    model(2, || {
+        let (purgatory, flag, end) = (purgatory(1), Flag::new(), End::new());
+        let _ = register(&purgatory, Op::new(&[&flag], &end), NEVER, &[1]);
+        // Its look may say no, and may say it after the event.
+        let inside = start(&purgatory, |purgatory| purgatory.check_and_complete(&1));
+        flag.set();
+        let counts = purgatory.check_and_complete(&1) + inside.join().unwrap();
+        assert_eq!((end.calls(), end.outcome(), counts), (1, Some(Outcome::Satisfied), 1));
         assert_quiet(&purgatory, 0, 0);
     });
 }
@@ -128,71 +93,35 @@ fn a_forced_completion_against_a_busy_operation() {
 }
 
 #[test]
-fn cancel_for_key_against_a_registration() {
-    for shards in [1, 2] {
-        model(2, move || {
-            let (purgatory, flag, end) = (purgatory(shards), Flag::new(), End::new());
-            let canceller = {
-                let purgatory = Arc::clone(&purgatory);
-                spawn(move || purgatory.cancel_for_key(&1))
-            };
-            let registration = register(&purgatory, Op::new(&[&flag], &end), NEVER, &[1, 2]);
-            let back = canceller.join().unwrap();
-            match (back.taken.len(), back.busy) {
-                (0, 0) => {
-                    assert!(!registration.is_completed());
-                    assert_quiet(&purgatory, 1, 2);
-                }
-                (1, 0) => assert_quiet(&purgatory, 0, 0),
-                (0, 1) => {
-                    assert_eq!(registration, Registration::Completed(Outcome::Cancelled));
-                    assert_quiet(&purgatory, 0, 0);
-                }
-                other => panic!("one operation was cancelled {other:?} times"),
-            }
-            assert_eq!(end.calls(), back.busy);
-        });
-    }
-}
-
-#[test]
-fn an_expiry_and_an_event_against_a_registration() {
-    model(3, || {
+fn a_cancellation_against_a_busy_operation() {
+    model(2, || {
         let (purgatory, flag, end) = (purgatory(1), Flag::new(), End::new());
+        let id = register(&purgatory, Op::new(&[&flag], &end), NEVER, &[1, 2]).id().expect("waits");
         let event = signal(&purgatory, &flag, 1);
-        let driver = {
-            let purgatory = Arc::clone(&purgatory);
-            spawn(move || purgatory.expire().expired)
+        let cancelled = purgatory.cancel(id);
+        let satisfied = event.join().unwrap();
+        assert_eq!(satisfied + usize::from(cancelled.is_cancelled()), 1);
+        let (calls, outcome) = match cancelled {
+            Cancelled::Taken(_) => (0, None),
+            Cancelled::Busy => (1, Some(Outcome::Cancelled)),
+            Cancelled::Gone => (1, Some(Outcome::Satisfied)),
         };
-        let _ = register(&purgatory, Op::new(&[&flag], &end), NOW, &[1]);
-        event.join().unwrap();
-        let expired = driver.join().unwrap();
-        let outcome = if expired == 1 { Outcome::Expired } else { Outcome::Satisfied };
-        assert_eq!((end.calls(), end.outcome()), (1, Some(outcome)));
+        assert_eq!((end.calls(), end.outcome()), (calls, outcome));
         assert_quiet(&purgatory, 0, 0);
     });
 }
 
 #[test]
-fn a_shutdown_against_a_registration() {
+fn a_shutdown_against_a_busy_operation() {
     model(2, || {
         let (purgatory, flag, end) = (purgatory(1), Flag::new(), End::new());
-        let closer = {
-            let purgatory = Arc::clone(&purgatory);
-            spawn(move || purgatory.shutdown())
-        };
-        let registration = purgatory.try_complete_else_watch(Op::new(&[&flag], &end), NEVER, [1]);
-        let decided = closer.join().unwrap();
-        match registration {
-            Ok(_) => {
-                assert_eq!(decided, 1, "what was accepted is swept up");
-                assert_eq!((end.calls(), end.outcome()), (1, Some(Outcome::Shutdown)));
-            }
-            Err(rejected) => {
-                assert_eq!((decided, end.calls()), (0, 0));
-                drop(rejected.op);
-            }
-        }
+        let _ = register(&purgatory, Op::new(&[&flag], &end), NEVER, &[1]);
+        let event = signal(&purgatory, &flag, 1);
+        let shut_down = purgatory.shutdown();
+        let satisfied = event.join().unwrap();
+        assert_eq!(satisfied + shut_down, 1);
+        let outcome = if satisfied == 1 { Outcome::Satisfied } else { Outcome::Shutdown };
+        assert_eq!((end.calls(), end.outcome()), (1, Some(outcome)));
         assert_quiet(&purgatory, 0, 0);
     });
 }
@@ -267,6 +196,40 @@ fn a_walk_in_steps_against_one_that_leaves_and_one_that_comes() {
         for end in &ends {
             assert_eq!(end.calls(), 1);
         }
+        assert_quiet(&purgatory, 0, 0);
+    });
+}
+
+#[test]
+fn a_walk_in_steps_against_the_next_one_leaving() {
+    model(2, || {
+        let (purgatory, flag) = (purgatory(1), Flag::new());
+        let ends: Vec<_> = (0..3).map(|_| End::new()).collect();
+        let ids: Vec<_> =
+            ends.iter().map(|end| register(&purgatory, Op::new(&[&flag], end), NEVER, &[1]).id()).collect();
+        let event = signal(&purgatory, &flag, 1);
+        let forced = purgatory.force_complete(ids[1].expect("waits"));
+        assert_eq!(event.join().unwrap() + usize::from(forced), 3);
+        for end in &ends {
+            assert_eq!(end.calls(), 1);
+        }
+        assert_quiet(&purgatory, 0, 0);
+    });
+}
+
+#[test]
+fn a_shutdown_against_a_holder_that_tires() {
+    model(2, || {
+        let (purgatory, flag, end) = (purgatory(1), Flag::new(), End::new());
+        let _ = register(&purgatory, Op::new(&[&flag], &end), NEVER, &[1]);
+        let inside = start(&purgatory, |purgatory| purgatory.check_and_complete(&1));
+        for _ in 0..2 {
+            assert_eq!(purgatory.check_and_complete(&1), 0);
+        }
+        assert_eq!(purgatory.shutdown(), 1);
+        assert_eq!(inside.join().unwrap(), 0);
+        // Nobody drives any more, and nobody needs to.
+        assert_eq!((end.calls(), end.outcome()), (1, Some(Outcome::Shutdown)));
         assert_quiet(&purgatory, 0, 0);
     });
 }
