@@ -139,7 +139,17 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     /// The next deadline, for whoever asks. Where an expirer drives, the alarm is its own: another's promise, that it
     /// may never keep, would silence the bell. Else the asker is the driver.
     pub(super) fn next_expiration(&self) -> Option<Tick> {
-        let next = if self.alarm.has_bell() { self.earliest() } else { self.promise() };
+        let is_driven = || self.alarm.has_bell() && !planted("asker-promises");
+        let next = if is_driven() {
+            self.earliest()
+        } else {
+            let next = self.promise();
+            // An expirer that has come meanwhile would take this promise for its own: it plans again.
+            if is_driven() {
+                self.alarm.ring();
+            }
+            next
+        };
         // What a bounded pass of this thread has left behind is due.
         let next = if has_leftovers() { Tick::ZERO } else { next };
         (!next.is_never()).then_some(next)
