@@ -11,7 +11,7 @@ mod check;
 
 #[cfg(ixion_shuttle)]
 pub use check::explore;
-pub use check::{checker, model};
+pub use check::{bounded, checker};
 
 use check::Exclusive;
 use checker::sync::atomic::{AtomicUsize, Ordering};
@@ -166,4 +166,9 @@ pub fn assert_quiet(purgatory: &Keyed, pending: usize, watched: usize) {
     let stats = purgatory.stats();
     assert!(stats.balances(), "{stats:?}");
     assert_eq!((stats.pending, stats.watched, stats.panics), (pending, watched, 0), "{stats:?}");
+}
+
+/// Runs a model. Under loom two threads are explored without a bound, three with three preemptions.
+pub fn model(threads: usize, run: impl Fn() + Sync + Send + 'static) {
+    if threads > 2 { bounded(3, run) } else { check::unbounded(run) }
 }

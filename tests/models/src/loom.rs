@@ -12,12 +12,14 @@ impl Exclusive {
     }
 }
 
-/// Runs a model. Two threads are explored without a bound; three, or two in a loop, with three preemptions, unless the
-/// environment says otherwise.
-pub fn model(threads: usize, run: impl Fn() + Sync + Send + 'static) {
+/// Explores everything.
+pub(crate) fn unbounded(run: impl Fn() + Sync + Send + 'static) {
+    loom::model(run);
+}
+
+/// Explores all that can come of so many preemptions; `LOOM_MAX_PREEMPTIONS` of them, if that is set.
+pub fn bounded(preemptions: usize, run: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    if builder.preemption_bound.is_none() {
-        builder.preemption_bound = if threads > 2 { Some(3) } else { None };
-    }
+    builder.preemption_bound.get_or_insert(preemptions);
     builder.check(run);
 }

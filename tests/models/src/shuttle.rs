@@ -27,8 +27,12 @@ impl Exclusive {
     }
 }
 
-/// Runs a model of a race.
-pub fn model(_threads: usize, run: impl Fn() + Sync + Send + 'static) {
+pub(crate) fn unbounded(run: impl Fn() + Sync + Send + 'static) {
+    explore(RACE, run);
+}
+
+/// Runs a model of a race. The bound is loom's.
+pub fn bounded(_preemptions: usize, run: impl Fn() + Sync + Send + 'static) {
     explore(RACE, run);
 }
 
