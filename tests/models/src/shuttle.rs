@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How many schedules each scheduler tries on a model of a race. `IXION_SCHEDULES` is a factor to it.
-const RACE: usize = 4000;
+const RACE: usize = 2000;
 
-/// Where failing schedules are kept, in a directory for each test.
-const SCHEDULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/schedules");
+/// The repository. Failing schedules are kept in its `target/schedules`, in a directory for each test.
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Notices two threads in the same operation. An atomic of std's: it is no point of a schedule.
 #[derive(Debug, Default)]
@@ -41,12 +41,13 @@ pub fn bounded(_preemptions: usize, run: impl Fn() + Sync + Send + 'static) {
 pub fn explore(schedules: usize, run: impl Fn() + Sync + Send + 'static) {
     let run = Arc::new(run);
     if let Ok(file) = std::env::var("IXION_REPLAY") {
-        let replay = ReplayScheduler::new_from_file(&file).expect("IXION_REPLAY names a schedule");
+        let replay = ReplayScheduler::new_from_file(Path::new(ROOT).join(file))
+            .expect("IXION_REPLAY names a schedule");
         return check(replay, FailurePersistence::None, &run);
     }
     let factor = std::env::var("IXION_SCHEDULES").map_or(1, |factor| factor.parse().expect("a number"));
     let test = std::thread::current().name().unwrap_or("main").replace("::", ".");
-    let directory = Path::new(SCHEDULES).join(test);
+    let directory = Path::new(ROOT).join("target/schedules").join(test);
     std::fs::create_dir_all(&directory).expect("target can be written");
     let kept = || FailurePersistence::File(Some(directory.clone()));
     check(RandomScheduler::new_from_seed(1, factor * schedules), kept(), &run);
