@@ -12,6 +12,7 @@
 //!  shared       purgatory ─▶ watch lists, operation ─▶ alarm, trampoline, metrics
 //!  seams        clock · sync                                   Instant::now only in clock; locks and atomics only in sync
 //!  pure         wheel ─▶ tick                                  no clock, lock, atomic or thread
+//!  below        fault                                          what models plant; a constant in a build
 //! ```
 //!
 //! # The protocol
@@ -85,35 +86,46 @@
 //!
 //! # The races
 //!
-//! Each is a model of the same name in `tests/models`, which loom checks on the code that ships.
+//! Each is a model of the same name in `tests/models`, which loom and shuttle check on the code that ships.
 //!
 //! * **An event between look and watch** (`an_event_between_look_and_watch`). The second look. Either the signal found
 //!   the operation on the list and left a mark, or it held the list's lock before the registration did; then
 //!   the lock orders its change of state before the second look.
-//! * **Two events at once** (`two_events_on_an_operation_that_needs_both`). The one that comes second finds BUSY and leaves
+//! * **Two events at once** (`two_events_on_an_operation_that_needs_both`,
+//!   `an_event_while_another_thread_is_inside`). The one that comes second finds BUSY and leaves
 //!   a mark. The mark was put there before the holder let go, or the letting go was before the mark: one word, no
 //!   third case.
 //! * **An event against expiry** (`an_event_against_expiry`), and a cancellation at the same time
 //!   (`an_event_an_expiry_and_a_cancellation_at_once`). The compare-exchange from none.
 //! * **A forced completion, or a hand-back, of an operation that a thread is inside**
-//!   (`a_forced_completion_against_a_busy_operation`, `handing_back_a_busy_operation`). Decided at once; acted on by the
+//!   (`a_forced_completion_against_a_busy_operation`, `handing_back_a_busy_operation`, and the same for a cancellation and
+//!   a shutdown). Decided at once; acted on by the
 //!   thread inside. It cannot be handed back without waiting, so it is completed with the outcome, never dropped in
 //!   silence.
-//! * **Cancelling by key against a registration** (`cancel_for_key_against_a_registration`). The decider does not unlink.
+//! * **Cancelling or forcing by key against a registration** (`cancel_for_key_against_a_registration`,
+//!   `force_for_key_against_a_registration`, `an_expiry_against_a_registration`). The decider does not unlink.
 //!   If it did, the registering thread would add the next key to a list that nobody clears.
-//! * **Shutdown against a registration** (`a_shutdown_against_a_registration`). The flag is read under the same hold of
+//! * **Shutdown against a registration** (`a_shutdown_against_a_registration`, `a_hand_back_against_a_registration`). The flag is read under the same hold of
 //!   the lock that inserts, and set under it: a registration is swept up, or sees the flag.
 //! * **A reset against expiry** (`a_reset_against_expiry`). Whoever has the lock first. A timer that was taken out is not
 //!   put back.
+//! * **A reset by key against a registration** (`a_reset_for_key_against_a_registration`). Armed, watched and known by its
+//!   timer in one hold of the lock: what a walk finds can be reset.
 //! * **Removing an emptied key against watching it** (`removing_an_emptied_key_against_watching_it`). Both under the lock;
 //!   the list and its entry in the table go together.
-//! * **A walk in steps against those that leave and come** (`a_walk_in_steps_against_one_that_leaves_and_one_that_comes`). The
+//! * **A walk in steps against those that leave and come** (`a_walk_in_steps_against_one_that_leaves_and_one_that_comes`,
+//!   `a_walk_in_steps_against_the_next_one_leaving`). The
 //!   walker's place is a node of its own in the list. To take the list out, walk it unlocked and put it back
 //!   loses the events that come meanwhile.
-//! * **A holder that tires** (`a_holder_that_tires_hands_its_look_on`).
+//! * **A holder that tires** (`a_holder_that_tires_hands_its_look_on`), and one that tires while the purgatory is shut down
+//!   (`a_shutdown_against_a_holder_that_tires`): nobody may come any more, so it goes on itself.
 //! * **An earlier deadline between computing the sleep and sleeping** (`a_deadline_added_during_the_scan_is_not_overslept`,
 //!   `a_deadline_added_while_the_alarm_still_shows_the_past_is_not_overslept`). The alarm is raised before the scan and
-//!   lowered after; see the `alarm` module.
+//!   lowered after; see the `alarm` module. With the expirer's own thread: `a_deadline_added_while_the_expirer_falls_asleep`
+//!   and those beside it.
+//! * **A monitor that asks for the next deadline while an expirer drives, or comes**
+//!   (`a_monitor_that_asks_while_the_expirer_drives`, `a_monitor_that_asks_while_the_expirer_takes_over`). Only a driver
+//!   promises; who has promised before the expirer came rings it, and it plans again.
 //!
 //! # Bounded pauses
 //!
