@@ -3,8 +3,8 @@
 use super::support::*;
 use crate::guarantees::support::*;
 use ixion::Outcome;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 
 /// DBL-01. The handler of the timeout ran, and that of the completion too.
@@ -14,9 +14,11 @@ fn an_event_an_expiry_and_a_forced_completion_at_once_are_one_end_and_one_winner
         let rounds = rounds(40_000);
         let bench = Bench::new();
         let (start, end) = (Barrier::new(3), Barrier::new(3));
-        let handles: Vec<_> = (0..rounds).map(|number| (number, bench.probe(number))).collect();
-        let flags: Vec<_> = handles.iter().map(|(_, op)| Arc::clone(&op.flag)).collect();
-        let id = std::sync::Mutex::new(None);
+        // A look that lets the others in.
+        let probe = |number| Probe { in_look: Some(Box::new(thread::yield_now)), ..bench.probe(number) };
+        let ops: Vec<_> = (0..rounds).map(probe).collect();
+        let flags: Vec<_> = ops.iter().map(|op| Arc::clone(&op.flag)).collect();
+        let id = Mutex::new(None);
         let (satisfied, forced) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let mut ends = [0; 3];
         thread::scope(|scope| {
@@ -36,7 +38,7 @@ fn an_event_an_expiry_and_a_forced_completion_at_once_are_one_end_and_one_winner
                     end.wait();
                 }
             });
-            for (number, op) in handles {
+            for (number, op) in (0..).zip(ops) {
                 *id.lock().unwrap() = Some(bench.wait(op, ms_of(1), &[1, 2]).id);
                 bench.advance(1);
                 start.wait();
@@ -122,7 +124,7 @@ fn what_is_registered_while_others_drive_without_a_pause_is_not_run_before_its_t
         let each = rounds(20_000);
         let bench = Bench::new();
         let over = AtomicBool::new(false);
-        let registered = Barrier::new(REGISTRARS as usize + 1);
+        let registered = AtomicU32::new(0);
         thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| {
@@ -136,15 +138,16 @@ fn what_is_registered_while_others_drive_without_a_pause_is_not_run_before_its_t
                 scope.spawn(move || {
                     for number in registrar * each..(registrar + 1) * each {
                         bench.watch(number, ms_of(10 * SECOND), &[number % 7, 10 + registrar]);
+                        registered.fetch_add(1, Ordering::SeqCst);
                     }
-                    registered.wait();
                 });
             }
-            for _ in 0..9 {
+            for tenth in 1..=10 {
+                while registered.load(Ordering::SeqCst) < REGISTRARS * each * tenth / 10 {
+                    thread::yield_now();
+                }
                 bench.advance(SECOND - 1);
-                thread::yield_now();
             }
-            registered.wait();
             assert!(bench.log.lock().unwrap().is_empty(), "before its time");
             bench.assert_left((REGISTRARS * each) as usize, 2 * (REGISTRARS * each) as usize, 7 + 4);
             bench.advance(20 * SECOND);

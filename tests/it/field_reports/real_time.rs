@@ -3,10 +3,13 @@
 
 use super::support::{SOON, rounds, under_watch};
 use crate::guarantees::support::{Bench, NEVER, Probe, ms_of};
-use ixion::{Cancelled, DelayedOperation, Expirer, OperationId, Outcome, Purgatory, Tick, TimingWheel};
-use std::sync::Arc;
+use ixion::{
+    Cancelled, Clock, DelayedOperation, Expirer, OperationId, Outcome, Purgatory, SystemClock, Tick,
+    TimingWheel,
+};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -93,6 +96,72 @@ fn a_timer_that_is_started_as_the_thread_goes_to_sleep_is_not_overslept() {
         let median = median(late);
         assert!(median < ms_of(50), "{median:?} late");
         assert_eq!(purgatory.len(), 1);
+    });
+}
+
+/// A clock that can be stopped as the expirer reads it: the last time after it has found the next deadline, before it
+/// sleeps.
+struct Stopped {
+    clock: SystemClock,
+    /// How many readings are let through first.
+    after: Mutex<Option<usize>>,
+    enter: Sender<()>,
+    told: Mutex<Receiver<()>>,
+}
+
+impl Clock for Stopped {
+    fn elapsed(&self) -> Duration {
+        let is_driver = thread::current().name() == Some("stopped");
+        let mut after = self.after.lock().unwrap();
+        match *after {
+            Some(0) if is_driver => {
+                *after = None;
+                drop(after);
+                self.enter.send(()).unwrap();
+                self.told.lock().unwrap().recv().unwrap();
+            }
+            Some(more) if is_driver => *after = Some(more - 1),
+            _ => {}
+        }
+        self.clock.elapsed()
+    }
+}
+
+/// WAK-11. The instant itself: the thread is stopped between computing the sleep and sleeping, and before, and a timer
+/// is started meanwhile.
+#[test]
+fn a_timer_that_is_started_between_computing_the_sleep_and_sleeping_is_not_overslept() {
+    under_watch(|| {
+        let ((enter, entered), (go_on, told)) = (channel(), channel());
+        let clock = Arc::new(Stopped {
+            clock: SystemClock::new(),
+            after: Mutex::new(None),
+            enter,
+            told: Mutex::new(told),
+        });
+        let purgatory = Jobs::builder("stopped").clock(Arc::clone(&clock)).build();
+        let expirer = Expirer::spawn("stopped").unwrap();
+        expirer.drive(&purgatory);
+        start(&purgatory, ms_of(3_600_000), 7, || ());
+        let mut stops = 0;
+        for readings in (0..4).cycle().take(40) {
+            *clock.after.lock().unwrap() = Some(readings);
+            let (end, ended) = channel();
+            let first = end.clone();
+            let job = Job(Box::new(move |_| first.send(()).unwrap()));
+            // Wakes the thread up.
+            let _ = purgatory.try_complete_else_watch(job, Duration::ZERO, [1]).expect("open");
+            let is_inside = entered.recv_timeout(ms_of(50)).is_ok()
+                || (clock.after.lock().unwrap().take().is_none() && entered.recv_timeout(SOON).is_ok());
+            if is_inside {
+                stops += 1;
+                start(&purgatory, ms_of(1), 1, move || end.send(()).unwrap());
+                go_on.send(()).unwrap();
+                ended.recv_timeout(SOON).expect("the one is not overslept");
+            }
+            ended.recv_timeout(SOON).expect("nor the other");
+        }
+        assert!(stops >= 10, "stopped {stops} times only");
     });
 }
 
