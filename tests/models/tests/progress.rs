@@ -1,10 +1,10 @@
 //! The races of watching at a number.
-#![cfg(ixion_loom)]
+#![cfg(any(ixion_loom, ixion_shuttle))]
 
 use ixion::{DelayedOperation, Outcome, Purgatory, Watch};
-use ixion_models::{End, Still, model};
-use loom::sync::atomic::{AtomicU64, Ordering};
-use loom::thread::spawn;
+use ixion_models::checker::sync::atomic::{AtomicU64, Ordering};
+use ixion_models::checker::thread::spawn;
+use ixion_models::{End, model, of_shards};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,8 +33,7 @@ impl DelayedOperation for Op {
 type Numbered = Arc<Purgatory<u32, Op>>;
 
 fn numbered() -> (Numbered, Arc<AtomicU64>) {
-    let purgatory = Purgatory::builder("model").clock(Still).shards(1).hash_seed(1).build();
-    (Arc::new(purgatory), Arc::new(AtomicU64::new(0)))
+    (Arc::new(of_shards(1)), Arc::new(AtomicU64::new(0)))
 }
 
 fn register(purgatory: &Numbered, progress: &Arc<AtomicU64>, end: &Arc<End>) {
