@@ -1,494 +1,499 @@
 //! A purgatory that cannot be wrong: a list of operations, asked one after the other.
 //!
-//! The properties that [`PurgatoryScript::run`] holds a [`Purgatory`] on one thread to, after each step:
-//!
-//! 1. The same operations have ended, with the same outcomes, as in the model. With one shard in the same order:
-//!    signals by registration, expiries by (tick, registration or last reset), and what a callback causes after it.
-//!    With more shards expiries still go by tick.
-//! 2. Each call returns what the model's does: counts, registrations, what was handed back.
-//! 3. `len`, `watched`, `key_count`, `contains_key` and `next_expiration` are exact.
-//! 4. The books balance, and each of their lines is the model's.
-//! 5. An operation that has ended is dropped, at once.
+//! It knows the contract and nothing of the engine: time is nanoseconds in 128 bits, every question is a walk over the
+//! list. Three things it must be told, or know from the engine, because one thread sees them and the contract leaves them
+//! open: which keys live together, how many expiries are decided before the first callback, and, within bounds, after how
+//! many a pass ends.
 
-use std::cell::{Cell, RefCell};
-use std::collections::{BTreeSet, HashSet, VecDeque};
-use std::rc::Rc;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{
-    Cancelled, DelayedOperation, HandedBack, ManualClock, OperationId, Outcome, Purgatory, Registration,
-    RejectReason, Tick,
-};
+use crate::testing::purgatory_script::{Event, KEYS, Plan, PurgatoryScript, PurgatoryStep, duration};
+use crate::{Outcome, RejectReason, Stats, Tick};
 
-/// Keys are below this.
-pub const KEYS: u8 = 6;
+const NEVER: u64 = u64::MAX;
+/// What is due in the same tick is decided together, up to so many.
+const TOGETHER: usize = 64;
+/// No pass is longer, but for the rest of what is decided together.
+const PASS: usize = 1024;
+/// With so many that wait a pass may be cut short. It counts the moves down the wheel too, which are not known here.
+const CROWD: usize = 512;
 
-/// A step of a [`PurgatoryScript`]. A number that names an operation is taken modulo the number of all that were ever
-/// registered; a key modulo [`KEYS`].
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum PurgatoryStep {
-    /// Registers an operation that waits for the flag of its first key (of key 0 if it has none).
-    Register {
-        /// The timeout in ticks; `u64::MAX` is [`Duration::MAX`].
-        timeout: u64,
-        /// The keys, some perhaps given twice.
-        keys: Vec<u8>,
-        /// What its callback does.
-        then: Then,
-    },
-    /// Sets a key's flag, and signals nobody.
-    Set(u8),
-    /// Clears a key's flag.
-    Clear(u8),
-    /// Signals a key.
-    Check(u8),
-    /// Forces an operation.
-    Force(usize),
-    /// Forces all on a key.
-    ForceKey(u8),
-    /// Cancels an operation.
-    Cancel(usize),
-    /// Cancels the first on a key.
-    CancelFirst(u8),
-    /// Cancels all on a key.
-    CancelKey(u8),
-    /// Gives an operation a new timeout.
-    Reset(usize, u64),
-    /// Gives all on a key a new timeout.
-    ResetKey(u8, u64),
-    /// Moves the clock.
-    Advance(u64),
-    /// A whole drive.
-    Expire,
-    /// Shuts down and completes.
-    Shutdown,
-    /// Shuts down and hands back.
-    HandBack,
-}
-
-/// What an operation's callback does.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Then {
-    /// Nothing.
-    Nothing,
-    /// Sets a key's flag and signals the key.
-    Signal(u8),
-    /// Forces all on a key.
-    Force(u8),
-}
-
-/// A sequence of steps on a purgatory.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct PurgatoryScript {
-    /// The tick at which the clock starts.
-    pub start: u64,
-    /// How many shards.
-    pub shards: usize,
-    /// How many operations may wait, if that is limited.
-    pub capacity: Option<usize>,
-    /// What is done.
-    pub steps: Vec<PurgatoryStep>,
-}
-
-/// What both sides share: the flags that operations wait for, and the ends so far.
-type Flags = Rc<RefCell<[bool; KEYS as usize]>>;
-type Ends = Rc<RefCell<Vec<(usize, Outcome)>>>;
-
-/// The real operation.
-struct Probe {
-    number: usize,
-    waits_for: u8,
-    then: Then,
-    flags: Flags,
-    ends: Ends,
-    purgatory: Rc<RefCell<Option<Rc<Purgatory<u8, Probe>>>>>,
-    alive: Rc<Cell<usize>>,
-}
-
-impl DelayedOperation for Probe {
-    fn try_complete(&mut self) -> bool {
-        self.flags.borrow()[usize::from(self.waits_for)]
-    }
-
-    fn on_complete(self, outcome: Outcome) {
-        self.ends.borrow_mut().push((self.number, outcome));
-        let Some(purgatory) = self.purgatory.borrow().clone() else { return };
-        match self.then {
-            Then::Nothing => {}
-            Then::Signal(key) => {
-                self.flags.borrow_mut()[usize::from(key)] = true;
-                purgatory.check_and_complete(&key);
-            }
-            Then::Force(key) => drop(purgatory.force_complete_for_key(&key)),
-        }
-    }
-}
-
-impl Drop for Probe {
-    fn drop(&mut self) {
-        self.alive.set(self.alive.get() - 1);
-    }
-}
-
-/// An operation of the model.
-#[derive(Clone)]
+/// An operation that waits.
 struct Waiting {
     number: usize,
+    plan: Arc<Plan>,
     keys: Vec<u8>,
-    waits_for: u8,
+    home: usize,
     deadline: u64,
     /// The order of registering or of the last reset.
-    armed: usize,
-    then: Then,
+    armed: u64,
+    /// The latest drive at that moment.
+    drive: u64,
+    looks: u32,
+    /// A look or an end of it is going on.
+    held: bool,
+    decided: Option<Outcome>,
+    /// Whether a drive or a shutdown can still find it.
+    timed: bool,
+}
+
+enum Decision {
+    Held,
+    Left,
+    Lost,
 }
 
 /// The model: what waits, in order of registration.
 #[derive(Default)]
-struct Model {
-    now: u64,
-    waiting: Vec<Waiting>,
+pub(super) struct Model {
+    now: Duration,
+    tick: u128,
+    max_timeout: Duration,
+    capacity: usize,
+    /// The shard of each key.
+    homes: Vec<usize>,
+    shards: usize,
+    /// The home of the next operation without keys.
+    next_home: usize,
     flags: [bool; KEYS as usize],
-    ends: Vec<(usize, Outcome)>,
-    armed: usize,
-    registered: u64,
-    cancelled: u64,
-    closed: bool,
+    ops: Vec<Waiting>,
+    /// For each operation that was ever made, whether it has an id.
+    known: Vec<bool>,
+    armed: u64,
+    drive: u64,
+    /// The present of a drive that is not over.
+    unfinished: Option<u64>,
+    /// The deadline that was last asked for, or an earlier one since.
+    alarm: u64,
+    /// How often the hook for earlier deadlines was called.
+    pub(super) rung: u64,
+    /// After how many expiries the passes of this step ended that left more.
+    pub(super) cuts: VecDeque<usize>,
+    /// Ends that were decided in a callback and are called back after it.
+    put_off: VecDeque<(usize, Arc<Plan>, Outcome)>,
+    /// How many calls we are in.
+    depth: u32,
+    counts: Stats,
+    pub(super) closed: bool,
+    dropped: bool,
+    pub(super) events: Vec<Event>,
 }
 
 impl Model {
-    fn deadline(&self, timeout: u64) -> u64 {
-        self.now.saturating_add(timeout)
+    pub(super) fn new(script: &PurgatoryScript, homes: Vec<usize>) -> Self {
+        Model {
+            now: script.start(),
+            tick: script.tick.as_nanos(),
+            max_timeout: script.max_timeout,
+            capacity: script.capacity.unwrap_or(usize::MAX),
+            homes,
+            shards: script.shards,
+            alarm: NEVER,
+            ..Model::default()
+        }
     }
 
-    fn register(&mut self, op: Waiting, capacity: Option<usize>) -> Result<Option<Outcome>, RejectReason> {
+    pub(super) fn perform(&mut self, step: &PurgatoryStep) {
+        if self.dropped {
+            return;
+        }
+        match *step {
+            PurgatoryStep::Register(ref plan) => self.register(plan),
+            PurgatoryStep::Crowd(ref plan, count) => (0..count).for_each(|_| self.register(plan)),
+            PurgatoryStep::Set(key) => self.flags[usize::from(key % KEYS)] = true,
+            PurgatoryStep::Clear(key) => self.flags[usize::from(key % KEYS)] = false,
+            PurgatoryStep::Check(key) => self.count(|model| model.visit(key, Model::check)),
+            PurgatoryStep::Force(pick) => {
+                let number = self.pick(pick);
+                self.count(|model| usize::from(model.force(number)));
+            }
+            PurgatoryStep::ForceKey(key) => self.count(|model| model.visit(key, Model::force)),
+            PurgatoryStep::Cancel(pick) => {
+                let number = self.pick(pick);
+                self.cancel(vec![number], 1);
+            }
+            PurgatoryStep::CancelFirst(key) => self.cancel(self.on(key), 1),
+            PurgatoryStep::CancelKey(key) => self.cancel(self.on(key), usize::MAX),
+            PurgatoryStep::Reset(pick, timeout) => {
+                let number = self.pick(pick);
+                self.count(|model| usize::from(model.reset(number, timeout)));
+            }
+            PurgatoryStep::ResetKey(key, timeout) => {
+                self.count(|model| model.visit(key, |model, number| model.reset(number, timeout)));
+            }
+            PurgatoryStep::Advance(by) => self.now = self.now.saturating_add(by),
+            PurgatoryStep::StepBack(by) => self.now = self.now.saturating_sub(by),
+            PurgatoryStep::Pass => {
+                self.expire();
+            }
+            PurgatoryStep::Expire => while self.expire() {},
+            PurgatoryStep::Shutdown => self.count(Model::shut_down),
+            PurgatoryStep::HandBack => self.hand_back(),
+            PurgatoryStep::Flip(_) => {}
+        }
+    }
+
+    pub(super) fn drop_purgatory(&mut self) {
+        self.dropped = true;
+        self.call(Model::shut_down);
+    }
+
+    /// The books, of which the panics are what was thrown.
+    pub(super) fn books(&self, panics: u64) -> Stats {
+        Stats {
+            pending: self.ops.len(),
+            watched: self.ops.iter().map(|op| op.keys.len()).sum(),
+            keys: (0..KEYS).filter(|&key| self.is_watched(key)).count(),
+            panics,
+            ..self.counts
+        }
+    }
+
+    pub(super) fn is_watched(&self, key: u8) -> bool {
+        self.ops.iter().any(|op| op.keys.contains(&key))
+    }
+
+    /// The earliest deadline. Asking for it is a promise to come.
+    pub(super) fn next_expiration(&mut self) -> Option<u64> {
+        self.alarm = self.ops.iter().filter(|op| op.timed).map(|op| op.deadline).min().unwrap_or(NEVER);
+        (self.alarm != NEVER).then_some(self.alarm)
+    }
+
+    pub(super) fn time_to(&self, tick: u64) -> Duration {
+        duration(u128::from(tick) * self.tick).saturating_sub(self.now)
+    }
+
+    /// Runs what is a call into the engine. What it puts off runs before the outermost returns.
+    fn call<R>(&mut self, call: impl FnOnce(&mut Self) -> R) -> R {
+        self.depth += 1;
+        let returned = call(self);
+        self.catch_up();
+        self.depth -= 1;
+        returned
+    }
+
+    fn count(&mut self, call: impl FnOnce(&mut Self) -> usize) {
+        let count = self.call(call);
+        self.events.push(Event::Count(count));
+    }
+
+    fn catch_up(&mut self) {
+        while self.depth == 1
+            && let Some((number, plan, outcome)) = self.put_off.pop_front()
+        {
+            self.answer(number, &plan, outcome);
+        }
+    }
+
+    /// Calls back: at once, but after what looks have put off; in a callback or a look, later.
+    fn complete(&mut self, number: usize, plan: Arc<Plan>, outcome: Outcome) {
+        self.catch_up();
+        if self.depth == 1 {
+            self.answer(number, &plan, outcome);
+            self.catch_up();
+        } else {
+            self.put_off.push_back((number, plan, outcome));
+        }
+    }
+
+    fn answer(&mut self, number: usize, plan: &Plan, outcome: Outcome) {
+        self.events.push(Event::Ended(number, outcome));
+        plan.then.iter().for_each(|step| self.perform(step));
+    }
+
+    /// The outcome that a look decides.
+    fn look(&mut self, number: usize, plan: &Plan, look: u32) -> Option<Outcome> {
+        self.events.push(Event::Looked(number));
+        if look == plan.look {
+            plan.in_look.iter().for_each(|step| self.perform(step));
+        }
+        if look == plan.panics.look {
+            return Some(Outcome::Panicked);
+        }
+        self.flags[first(plan)].then_some(Outcome::Satisfied)
+    }
+
+    fn register(&mut self, plan: &Arc<Plan>) {
+        let number = self.known.len();
+        self.known.push(false);
+        let event = match self.call(|model| model.accept(number, plan)) {
+            Ok(outcome) => Event::Accepted(number, outcome),
+            Err(reason) => Event::Rejected(number, reason),
+        };
+        self.known[number] = event == Event::Accepted(number, None);
+        self.events.push(event);
+    }
+
+    fn accept(&mut self, number: usize, plan: &Arc<Plan>) -> Result<Option<Outcome>, RejectReason> {
         if self.closed {
             return Err(RejectReason::Shutdown);
         }
-        if self.flags[usize::from(op.waits_for)] {
-            self.registered += 1;
-            self.complete(vec![op], Outcome::Satisfied);
-            return Ok(Some(Outcome::Satisfied));
+        if let Some(outcome) = self.look(number, plan, 1) {
+            self.counts.registered += 1;
+            self.count_end(outcome);
+            self.complete(number, Arc::clone(plan), outcome);
+            return Ok(Some(outcome));
         }
-        if capacity.is_some_and(|capacity| self.waiting.len() >= capacity) {
+        let mut seen = BTreeSet::new();
+        let keys: Vec<u8> = plan.keys.iter().map(|key| key % KEYS).filter(|key| seen.insert(*key)).collect();
+        let home = keys.first().map_or(self.next_home % self.shards, |key| self.homes[usize::from(*key)]);
+        self.next_home += usize::from(keys.is_empty());
+        if self.ops.len() >= self.capacity {
             return Err(RejectReason::Full);
         }
-        self.registered += 1;
-        self.waiting.push(op);
-        Ok(None)
+        if self.closed {
+            return Err(RejectReason::Shutdown);
+        }
+        self.counts.registered += 1;
+        let (deadline, armed, drive, decided) = (NEVER, 0, 0, None);
+        let (held, timed, looks, plan) = (true, true, 1, Arc::clone(plan));
+        let timeout = plan.timeout;
+        self.ops.push(Waiting {
+            number,
+            plan,
+            keys,
+            home,
+            deadline,
+            armed,
+            drive,
+            looks,
+            held,
+            decided,
+            timed,
+        });
+        self.arm(number, timeout);
+        Ok(self.hold(number).map(|(outcome, _)| outcome))
     }
 
-    /// Takes out those that fit, in order of registration.
-    fn take(&mut self, fits: impl Fn(&Waiting) -> bool) -> Vec<Waiting> {
-        let (taken, left) = self.waiting.drain(..).partition(|op| fits(op));
-        self.waiting = left;
-        taken
+    fn arm(&mut self, number: usize, timeout: Duration) {
+        let deadline = self.deadline(timeout.min(self.max_timeout));
+        self.counts.clamped += u64::from(timeout > self.max_timeout);
+        self.armed += 1;
+        let (armed, drive) = (self.armed, self.drive);
+        let op = self.find(number).expect("it was found");
+        (op.deadline, op.armed, op.drive) = (deadline, armed, drive);
+        if deadline < self.alarm {
+            self.alarm = deadline;
+            self.rung += 1;
+        }
     }
 
-    /// Ends operations that were decided together, one by one. What a callback causes is decided at once and called back
-    /// after it, before the next of them.
-    fn complete(&mut self, ops: Vec<Waiting>, outcome: Outcome) -> usize {
-        let decided = ops.len();
-        for op in ops {
-            let mut queue = VecDeque::from([(op, outcome)]);
-            while let Some((op, outcome)) = queue.pop_front() {
-                self.ends.push((op.number, outcome));
-                queue.extend(self.cause(op.then));
+    /// The exact instant rounded up to a tick; a time that is over as it begins, down.
+    fn deadline(&self, timeout: Duration) -> u64 {
+        if timeout.is_zero() {
+            return self.ticks();
+        }
+        let instant = self.now.checked_add(timeout).filter(|_| timeout != Duration::MAX);
+        instant.map_or(NEVER, |at| u64::try_from(at.as_nanos().div_ceil(self.tick)).unwrap_or(NEVER))
+    }
+
+    /// The tick that the clock is in.
+    fn ticks(&self) -> u64 {
+        u64::try_from(self.now.as_nanos() / self.tick).unwrap_or(NEVER).min(NEVER - 1)
+    }
+
+    fn find(&mut self, number: usize) -> Option<&mut Waiting> {
+        self.ops.iter_mut().find(|op| op.number == number)
+    }
+
+    /// The number of an operation that has an id, else one that no operation has.
+    fn pick(&self, pick: usize) -> usize {
+        let number = pick.checked_rem(self.known.len());
+        number.filter(|&number| self.known[number]).unwrap_or(usize::MAX)
+    }
+
+    /// Who waits on a key now, in order of registration.
+    fn on(&self, key: u8) -> Vec<usize> {
+        self.ops.iter().filter(|op| op.keys.contains(&(key % KEYS))).map(|op| op.number).collect()
+    }
+
+    /// Visits those on a key; each may have been ended by the callback of one before. Counts the yesses.
+    fn visit(&mut self, key: u8, visit: impl Fn(&mut Self, usize) -> bool) -> usize {
+        self.on(key).into_iter().filter(|&number| visit(self, number)).count()
+    }
+
+    fn decide(&mut self, number: usize, outcome: Outcome) -> Decision {
+        match self.find(number) {
+            Some(op) if op.decided.is_none() => {
+                op.decided = Some(outcome);
+                if std::mem::replace(&mut op.held, true) { Decision::Left } else { Decision::Held }
+            }
+            _ => Decision::Lost,
+        }
+    }
+
+    /// Looks once at an operation that is held, then lets go or ends it: with what outcome, and whether this look
+    /// decided it.
+    fn hold(&mut self, number: usize) -> Option<(Outcome, bool)> {
+        let op = self.find(number).expect("a held operation waits");
+        op.looks += 1;
+        let (plan, looks) = (Arc::clone(&op.plan), op.looks);
+        let answer = self.look(number, &plan, looks);
+        let op = self.find(number).expect("a held operation waits");
+        let mine = op.decided.is_none();
+        op.held = false;
+        let outcome = op.decided.or(answer)?;
+        self.end(number, outcome);
+        Some((outcome, mine))
+    }
+
+    fn check(&mut self, number: usize) -> bool {
+        let Some(op) = self.find(number).filter(|op| !op.held) else { return false };
+        op.held = true;
+        self.hold(number).is_some_and(|(_, mine)| mine)
+    }
+
+    fn force(&mut self, number: usize) -> bool {
+        match self.decide(number, Outcome::Forced) {
+            Decision::Held => self.end(number, Outcome::Forced),
+            Decision::Left => {}
+            Decision::Lost => return false,
+        }
+        true
+    }
+
+    /// Cancels the first so many of those named.
+    fn cancel(&mut self, numbers: Vec<usize>, limit: usize) {
+        let (mut taken, mut busy) = (Vec::new(), 0);
+        for number in numbers {
+            if taken.len() + busy == limit {
+                break;
+            }
+            match self.decide(number, Outcome::Cancelled) {
+                Decision::Held => taken.push(self.take_out(number, Outcome::Cancelled).number),
+                Decision::Left => busy += 1,
+                Decision::Lost => {}
             }
         }
-        decided
+        self.events.push(Event::Back(taken, busy));
     }
 
-    /// What a callback decides.
-    fn cause(&mut self, then: Then) -> Vec<(Waiting, Outcome)> {
-        let (key, outcome) = match then {
-            Then::Nothing => return Vec::new(),
-            Then::Signal(key) => (key, Outcome::Satisfied),
-            Then::Force(key) => (key, Outcome::Forced),
-        };
-        if outcome == Outcome::Satisfied {
-            self.flags[usize::from(key)] = true;
+    fn reset(&mut self, number: usize, timeout: Duration) -> bool {
+        let waits = self.find(number).is_some_and(|op| op.decided.is_none());
+        if waits {
+            self.arm(number, timeout);
         }
-        let flags = self.flags;
-        let fits = |op: &Waiting| {
-            op.keys.contains(&key) && (outcome == Outcome::Forced || flags[usize::from(op.waits_for)])
+        waits
+    }
+
+    /// Takes out a decided operation and counts its end.
+    fn take_out(&mut self, number: usize, outcome: Outcome) -> Waiting {
+        self.count_end(outcome);
+        let at = self.ops.iter().position(|op| op.number == number).expect("it waits until it is taken out");
+        self.ops.remove(at)
+    }
+
+    fn count_end(&mut self, outcome: Outcome) {
+        let line = match outcome {
+            Outcome::Satisfied => &mut self.counts.satisfied,
+            Outcome::Expired => &mut self.counts.expired,
+            Outcome::Forced => &mut self.counts.forced,
+            Outcome::Cancelled => &mut self.counts.cancelled,
+            Outcome::Shutdown => &mut self.counts.shut_down,
+            Outcome::Panicked => &mut self.counts.panicked,
         };
-        self.take(fits).into_iter().map(|op| (op, outcome)).collect()
+        *line += 1;
     }
 
-    /// Visits what waits on a key now, in order; each may have been ended by the callback of one before.
-    fn visit(&mut self, key: u8, outcome: Outcome, ends: impl Fn(&Waiting, &[bool]) -> bool) -> usize {
-        let numbers: Vec<usize> =
-            self.waiting.iter().filter(|op| op.keys.contains(&key)).map(|op| op.number).collect();
-        let mut decided = 0;
-        for number in numbers {
-            let flags = self.flags;
-            let taken = self.take(|op| op.number == number && ends(op, &flags));
-            decided += self.complete(taken, outcome);
-        }
-        decided
+    fn end(&mut self, number: usize, outcome: Outcome) {
+        let op = self.take_out(number, outcome);
+        self.complete(number, op.plan, outcome);
     }
 
-    /// A whole drive: what was due when it began, by (deadline, order of arming). What is due in the same tick is
-    /// decided together.
-    fn expire(&mut self) -> usize {
-        let now = self.now;
-        let is_due = |op: &Waiting| op.deadline <= now && op.deadline < u64::MAX;
-        let ticks: BTreeSet<u64> =
-            self.waiting.iter().filter(|op| is_due(op)).map(|op| op.deadline).collect();
+    /// One pass of a drive. Returns whether there is more to do.
+    fn expire(&mut self) -> bool {
+        let (expired, more) = self.call(Model::pass);
+        let next = self.next_expiration().map(Tick::new);
+        self.events.push(Event::Pass { expired, more, next });
+        more
+    }
+
+    /// Expires what was due when the drive began, by (tick, shard, order of arming).
+    fn pass(&mut self) -> (usize, bool) {
+        let now = self.unfinished.unwrap_or_else(|| {
+            self.drive += 1;
+            self.ticks()
+        });
+        let drive = self.drive;
+        let is_due = |op: &Waiting| op.timed && op.deadline <= now && op.drive < drive;
         let mut expired = 0;
-        for tick in ticks {
-            let mut due = self.take(|op| op.deadline == tick);
+        let more = loop {
+            if self.cuts.front() == Some(&expired) && expired + self.ops.len() > CROWD {
+                self.cuts.pop_front();
+                break true;
+            }
+            let due = self.ops.iter().filter(|op| is_due(op));
+            let Some((tick, shard)) = due.map(|op| (op.deadline, op.home)).min() else { break false };
+            if expired >= PASS {
+                break true;
+            }
+            let together = |op: &&mut Waiting| is_due(op) && (op.deadline, op.home) == (tick, shard);
+            let mut due: Vec<&mut Waiting> = self.ops.iter_mut().filter(together).collect();
             due.sort_by_key(|op| op.armed);
-            expired += self.complete(due, Outcome::Expired);
+            due.truncate(TOGETHER);
+            due.iter_mut().for_each(|op| op.timed = false);
+            let batch = due.into_iter().map(|op| op.number).collect();
+            expired += self.expire_together(batch);
+        };
+        self.unfinished = more.then_some(now);
+        (expired, more)
+    }
+
+    fn expire_together(&mut self, batch: Vec<usize>) -> usize {
+        let mut expired = 0;
+        let mut ended = Vec::new();
+        for number in batch {
+            match self.decide(number, Outcome::Expired) {
+                Decision::Held => ended.push(self.take_out(number, Outcome::Expired)),
+                Decision::Left => {}
+                Decision::Lost => continue,
+            }
+            expired += 1;
+        }
+        for op in ended {
+            self.complete(op.number, op.plan, Outcome::Expired);
         }
         expired
     }
 
-    fn reset(&mut self, fits: impl Fn(&Waiting) -> bool, timeout: u64) -> usize {
-        let deadline = self.deadline(timeout);
-        let mut reset = 0;
-        for op in self.waiting.iter_mut().filter(|op| fits(op)) {
-            self.armed += 1;
-            op.deadline = deadline;
-            op.armed = self.armed;
-            reset += 1;
+    /// Decides all that waits: who is to be ended, and how many a look is inside of.
+    fn sweep(&mut self) -> (Vec<usize>, usize) {
+        if std::mem::replace(&mut self.closed, true) {
+            return (Vec::new(), 0);
         }
-        reset
+        let numbers: Vec<usize> = self.ops.iter().filter(|op| op.timed).map(|op| op.number).collect();
+        self.ops.iter_mut().for_each(|op| op.timed = false);
+        let (mut held, mut busy) = (Vec::new(), 0);
+        for number in numbers {
+            match self.decide(number, Outcome::Shutdown) {
+                Decision::Held => held.push(number),
+                Decision::Left => busy += 1,
+                Decision::Lost => {}
+            }
+        }
+        (held, busy)
     }
 
-    fn cancel(&mut self, fits: impl Fn(&Waiting) -> bool) -> Vec<usize> {
-        let taken: Vec<usize> = self.take(fits).into_iter().map(|op| op.number).collect();
-        self.cancelled += taken.len() as u64;
-        taken
+    fn shut_down(&mut self) -> usize {
+        let (held, busy) = self.sweep();
+        let decided = held.len() + busy;
+        held.into_iter().for_each(|number| self.end(number, Outcome::Shutdown));
+        decided
     }
 
-    fn close(&mut self) -> Vec<Waiting> {
-        self.closed = true;
-        std::mem::take(&mut self.waiting)
+    fn hand_back(&mut self) {
+        let (mut held, busy) = self.sweep();
+        for &number in &held {
+            self.take_out(number, Outcome::Shutdown);
+        }
+        held.sort_unstable();
+        self.events.push(Event::Back(held, busy));
     }
 }
 
-/// A purgatory and its model, side by side.
-struct Pair {
-    clock: ManualClock,
-    real: Rc<Purgatory<u8, Probe>>,
-    back: Rc<RefCell<Option<Rc<Purgatory<u8, Probe>>>>>,
-    flags: Flags,
-    ends: Ends,
-    alive: Rc<Cell<usize>>,
-    model: Model,
-    /// The id of each operation that waited, by number.
-    ids: Vec<Option<OperationId>>,
-    shards: usize,
-    capacity: Option<usize>,
-}
-
-impl PurgatoryScript {
-    /// Runs the script on a purgatory and on the model.
-    ///
-    /// # Panics
-    ///
-    /// If they differ.
-    pub fn run(&self) {
-        let clock = ManualClock::new();
-        clock.advance_to(ticks(self.start));
-        let builder = Purgatory::builder("script").clock(clock.clone()).shards(self.shards).hash_seed(7);
-        let builder = match self.capacity {
-            Some(capacity) => builder.capacity(capacity),
-            None => builder,
-        };
-        let real = Rc::new(builder.build());
-        let mut pair = Pair {
-            clock,
-            back: Rc::new(RefCell::new(Some(Rc::clone(&real)))),
-            real,
-            flags: Rc::default(),
-            ends: Rc::default(),
-            alive: Rc::default(),
-            model: Model { now: self.start, ..Model::default() },
-            ids: Vec::new(),
-            shards: self.shards,
-            capacity: self.capacity,
-        };
-        for step in &self.steps {
-            pair.step(step);
-            pair.compare(step);
-        }
-        // The operations hold the purgatory by this cell: emptied, nothing keeps it alive.
-        pair.back.borrow_mut().take();
-    }
-}
-
-impl Pair {
-    fn step(&mut self, step: &PurgatoryStep) {
-        let Pair { real, model, .. } = self;
-        match *step {
-            PurgatoryStep::Register { timeout, ref keys, then } => self.register(timeout, keys, then),
-            PurgatoryStep::Set(key) => self.set(key, true),
-            PurgatoryStep::Clear(key) => self.set(key, false),
-            PurgatoryStep::Check(key) => {
-                let ended = real.check_and_complete(&(key % KEYS));
-                let met = |op: &Waiting, flags: &[bool]| flags[usize::from(op.waits_for)];
-                assert_eq!(ended, model.visit(key % KEYS, Outcome::Satisfied, met));
-            }
-            PurgatoryStep::Force(pick) => {
-                let Some((number, id)) = self.pick(pick) else { return };
-                let taken = self.model.take(|op| op.number == number);
-                assert_eq!(self.real.force_complete(id), self.model.complete(taken, Outcome::Forced) == 1);
-            }
-            PurgatoryStep::ForceKey(key) => {
-                let forced = real.force_complete_for_key(&(key % KEYS));
-                assert_eq!(forced, model.visit(key % KEYS, Outcome::Forced, |_, _| true));
-            }
-            PurgatoryStep::Cancel(pick) => {
-                let Some((number, id)) = self.pick(pick) else { return };
-                let expected = self.model.cancel(|op| op.number == number);
-                assert_eq!(numbers(self.real.cancel(id)), expected);
-            }
-            PurgatoryStep::CancelFirst(key) => {
-                let first = model.waiting.iter().find(|op| op.keys.contains(&(key % KEYS)));
-                let first = first.map(|op| op.number);
-                let expected = model.cancel(|op| Some(op.number) == first);
-                assert_eq!(numbers(real.cancel_first(&(key % KEYS))), expected);
-            }
-            PurgatoryStep::CancelKey(key) => {
-                let expected = model.cancel(|op| op.keys.contains(&(key % KEYS)));
-                assert_eq!(taken(real.cancel_for_key(&(key % KEYS))), expected);
-            }
-            PurgatoryStep::Reset(pick, timeout) => {
-                let Some((number, id)) = self.pick(pick) else { return };
-                let expected = self.model.reset(|op| op.number == number, timeout) == 1;
-                assert_eq!(self.real.reset_timeout(id, ticks(timeout)), expected);
-            }
-            PurgatoryStep::ResetKey(key, timeout) => {
-                let expected = model.reset(|op| op.keys.contains(&(key % KEYS)), timeout);
-                assert_eq!(real.reset_timeout_for_key(&(key % KEYS), ticks(timeout)), expected);
-            }
-            PurgatoryStep::Advance(by) => {
-                model.now = model.now.saturating_add(by).min(u64::MAX - 1);
-                self.clock.advance_to(ticks(model.now));
-            }
-            PurgatoryStep::Expire => self.expire(),
-            PurgatoryStep::Shutdown => self.shut_down(),
-            PurgatoryStep::HandBack => {
-                let mut expected: Vec<usize> = model.close().into_iter().map(|op| op.number).collect();
-                let mut back = taken(real.shutdown_and_hand_back());
-                back.sort_unstable();
-                expected.sort_unstable();
-                assert_eq!(back, expected);
-            }
-        }
-    }
-
-    fn set(&mut self, key: u8, to: bool) {
-        let at = usize::from(key % KEYS);
-        self.flags.borrow_mut()[at] = to;
-        self.model.flags[at] = to;
-    }
-
-    fn pick(&self, pick: usize) -> Option<(usize, OperationId)> {
-        let number = pick.checked_rem(self.ids.len())?;
-        Some((number, self.ids[number]?))
-    }
-
-    fn register(&mut self, timeout: u64, keys: &[u8], then: Then) {
-        let keys: Vec<u8> = keys.iter().map(|key| key % KEYS).collect();
-        let then = match then {
-            Then::Nothing => Then::Nothing,
-            Then::Signal(key) => Then::Signal(key % KEYS),
-            Then::Force(key) => Then::Force(key % KEYS),
-        };
-        let (number, waits_for) = (self.ids.len(), keys.first().copied().unwrap_or(0));
-        self.model.armed += 1;
-        let (deadline, armed) = (self.model.deadline(timeout), self.model.armed);
-        let distinct: HashSet<u8> = keys.iter().copied().collect();
-        let waiting =
-            Waiting { number, keys: distinct.into_iter().collect(), waits_for, deadline, armed, then };
-        let probe = Probe {
-            number,
-            waits_for,
-            then,
-            flags: Rc::clone(&self.flags),
-            ends: Rc::clone(&self.ends),
-            purgatory: Rc::clone(&self.back),
-            alive: Rc::clone(&self.alive),
-        };
-        self.alive.set(self.alive.get() + 1);
-        let expected = self.model.register(waiting, self.capacity);
-        let registration = self.real.try_complete_else_watch(probe, ticks(timeout), keys);
-        self.ids.push(registration.as_ref().ok().and_then(Registration::id));
-        match registration {
-            Ok(Registration::Completed(outcome)) => assert_eq!(expected, Ok(Some(outcome))),
-            Ok(Registration::Watched(_)) => assert_eq!(expected, Ok(None)),
-            Err(rejected) => assert_eq!(expected, Err(rejected.reason)),
-        }
-    }
-
-    fn expire(&mut self) {
-        let mut expired = 0;
-        loop {
-            let pass = self.real.expire();
-            expired += pass.expired;
-            if !pass.more {
-                break;
-            }
-        }
-        assert_eq!(expired, self.model.expire());
-    }
-
-    /// A shutdown decides everything before the first callback, and then goes in no particular order.
-    fn shut_down(&mut self) {
-        let ops = self.model.close();
-        assert_eq!(self.real.shutdown(), ops.len());
-        self.model.complete(ops, Outcome::Shutdown);
-    }
-
-    fn compare(&mut self, step: &PurgatoryStep) {
-        let Pair { real, model, .. } = self;
-        let (mut ends, mut expected) = (self.ends.borrow().clone(), model.ends.clone());
-        if self.shards > 1 || matches!(step, PurgatoryStep::Shutdown) {
-            // Across shards only the ticks are in order, and a shutdown promises none.
-            ends.sort_unstable_by_key(key_of);
-            expected.sort_unstable_by_key(key_of);
-        }
-        assert_eq!(ends, expected, "after {step:?}");
-        self.ends.borrow_mut().clear();
-        model.ends.clear();
-        let stats = real.stats();
-        assert!(stats.balances(), "after {step:?}: {stats:?}");
-        assert_eq!(
-            (stats.registered, stats.cancelled),
-            (model.registered, model.cancelled),
-            "after {step:?}"
-        );
-        assert_eq!((real.len(), stats.panics), (model.waiting.len(), 0), "after {step:?}");
-        assert_eq!(self.alive.get(), model.waiting.len(), "after {step:?}: what has ended is dropped");
-        let watched: usize = model.waiting.iter().map(|op| op.keys.len()).sum();
-        let on = |key: u8| model.waiting.iter().any(|op| op.keys.contains(&key));
-        let keys = (0..KEYS).filter(|&key| on(key)).count();
-        assert_eq!((real.watched(), real.key_count()), (watched, keys), "after {step:?}");
-        for key in 0..KEYS {
-            assert_eq!(real.contains_key(&key), on(key), "after {step:?}: key {key}");
-        }
-        let next = model.waiting.iter().map(|op| op.deadline).min().filter(|&deadline| deadline < u64::MAX);
-        assert_eq!(real.next_expiration(), next.map(Tick::new), "after {step:?}");
-    }
-}
-
-fn key_of(end: &(usize, Outcome)) -> usize {
-    end.0
-}
-
-fn ticks(ticks: u64) -> Duration {
-    if ticks == u64::MAX { Duration::MAX } else { Duration::from_millis(ticks) }
-}
-
-fn numbers(cancelled: Cancelled<Probe>) -> Vec<usize> {
-    assert!(!matches!(cancelled, Cancelled::Busy), "there is only one thread");
-    cancelled.taken().iter().map(|op| op.number).collect()
-}
-
-fn taken(back: HandedBack<Probe>) -> Vec<usize> {
-    assert_eq!(back.busy, 0, "there is only one thread");
-    back.taken.iter().map(|op| op.number).collect()
+/// The key whose flag an operation waits for.
+pub(super) fn first(plan: &Plan) -> usize {
+    usize::from(plan.keys.first().map_or(0, |key| key % KEYS))
 }

@@ -9,6 +9,7 @@ mod known_faults;
 mod progress;
 mod purgatory_order;
 mod real_threads;
+mod simulation;
 mod wheel_field;
 mod wheel_kafka;
 mod wheel_order;

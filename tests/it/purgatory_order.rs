@@ -1,28 +1,31 @@
 //! Random scripts on a purgatory, held against the model that asks one after the other.
 
-use ixion::testing::{PurgatoryScript, PurgatoryStep as Do, Then};
+use ixion::testing::{Plan, PurgatoryScript, PurgatoryStep as Do};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// Where clocks start: at zero, around the boundaries of the wheel's levels, and near the end of time.
 const STARTS: [u64; 8] =
     [0, 60, (1 << 30) - 70, 1 << 36, (1 << 42) - 1, 1 << 63, u64::MAX - 5000, u64::MAX - 3];
 
-fn timeout() -> impl Strategy<Value = u64> {
-    prop_oneof![
+fn timeout() -> impl Strategy<Value = Duration> {
+    let ms = prop_oneof![
         4 => 0u64..4,
         4 => 60u64..70,
         2 => 4090u64..4100,
         1 => 0u64..1 << 40,
-        1 => Just(u64::MAX),
-    ]
+    ];
+    prop_oneof![11 => ms.prop_map(Duration::from_millis), 1 => Just(Duration::MAX)]
 }
 
-fn then() -> impl Strategy<Value = Then> {
+/// What a callback does.
+fn then() -> impl Strategy<Value = Vec<Do>> {
     prop_oneof![
-        4 => Just(Then::Nothing),
-        1 => (0u8..6).prop_map(Then::Signal),
-        1 => (0u8..6).prop_map(Then::Force),
+        4 => Just(Vec::new()),
+        1 => (0u8..6).prop_map(|key| vec![Do::Set(key), Do::Check(key)]),
+        1 => (0u8..6).prop_map(|key| vec![Do::ForceKey(key)]),
     ]
 }
 
@@ -30,7 +33,9 @@ fn step() -> impl Strategy<Value = Do> {
     let key = || 0u8..6;
     prop_oneof![
         30 => (timeout(), vec(key(), 0..4), then())
-            .prop_map(|(timeout, keys, then)| Do::Register { timeout, keys, then }),
+            .prop_map(|(timeout, keys, then)| {
+                Do::Register(Arc::new(Plan { timeout, keys, then, ..Plan::default() }))
+            }),
         4 => key().prop_map(Do::Set),
         6 => key().prop_map(Do::Clear),
         6 => key().prop_map(Do::Check),
@@ -54,15 +59,7 @@ fn script(shards: impl Strategy<Value = usize>) -> impl Strategy<Value = Purgato
     parts.prop_map(|(start, shards, capacity, mut steps, last, after)| {
         steps.push(last);
         steps.extend(after);
-        if shards > 1 {
-            // Within a tick shards go in any order, so what one's callback does to another's operation is not given.
-            for step in &mut steps {
-                if let Do::Register { then, .. } = step {
-                    *then = Then::Nothing;
-                }
-            }
-        }
-        PurgatoryScript { start, shards, capacity, steps }
+        PurgatoryScript { start, shards, capacity, steps, ..PurgatoryScript::default() }
     })
 }
 
