@@ -1,7 +1,8 @@
 //! What Kafka's own tests of its delayed operations assert, put to this engine. The numbers are those of the list in
 //! `tests/README.md`.
 
-use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory, Registration};
+use crate::uptime::clock;
+use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory, Registration, Resolution};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -58,7 +59,7 @@ impl DelayedOperation for Request {
 type Requests = Purgatory<&'static str, Request>;
 
 fn purgatory() -> (Requests, ManualClock) {
-    let clock = ManualClock::new();
+    let clock = clock(Resolution::MILLISECOND);
     (Purgatory::builder("mock").clock(clock.clone()).build(), clock)
 }
 

@@ -2,7 +2,7 @@
 //! `tests/README.md`, which also says where the scenarios are that stand elsewhere.
 
 use crate::guarantees::support::*;
-use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory};
+use ixion::{DelayedOperation, Outcome, Purgatory, Resolution};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Mutex, RwLock};
@@ -86,7 +86,7 @@ fn an_event_ends_an_operation_in_the_same_call_while_the_clock_stands_still() {
     let fetch = bench.watch(0, ms_of(500), &[1]);
     fetch.set();
     assert_eq!(bench.purgatory.check_and_complete(&1), 1);
-    assert_eq!((bench.take_log(), bench.clock.now()), (vec![(0, Outcome::Satisfied)], ixion::Tick::ZERO));
+    assert_eq!((bench.take_log(), bench.clock.now()), (vec![(0, Outcome::Satisfied)], tick(0)));
 }
 
 /// B9. There, one operation served two purposes, and what completed the one completed the other.
@@ -262,7 +262,7 @@ fn what_an_operation_has_taken_is_released_exactly_once_by_every_end() {
         }
     }
     let released = Arc::new(AtomicUsize::new(0));
-    let clock = ManualClock::new();
+    let clock = clock(Resolution::MILLISECOND);
     let purgatory: Purgatory<u32, Reader> =
         Purgatory::builder("readers").clock(clock.clone()).on_panic(|_| {}).build();
     let register = |look: fn() -> bool, end: fn()| {

@@ -10,6 +10,7 @@ mod progress;
 mod purgatory_order;
 mod real_threads;
 mod simulation;
+mod uptime;
 mod wheel_field;
 mod wheel_kafka;
 mod wheel_order;

@@ -117,10 +117,10 @@ fn crowded_and_thinned_buckets_keep_their_order() {
     }
 }
 
-/// Every script of four steps out of a dozen, around the first tick of a bucket of level 1, 2 and 6.
+/// Every script of four steps out of a dozen, around the first tick of a bucket of level 1, 2, 6 and 10.
 #[test]
 fn all_short_scripts_around_a_boundary_behave() {
-    for boundary in [64, 4096, 1 << 36] {
+    for boundary in [64, 4096, 1 << 36, 1 << 63] {
         let alphabet = [
             Step::Start(When::At(boundary - 1)),
             Step::Start(When::At(boundary)),
@@ -147,18 +147,21 @@ fn all_short_scripts_around_a_boundary_behave() {
 fn equal_deadlines_expire_in_order_of_starting_whatever_levels_they_came_through() {
     for level in 0..=10u32 {
         for step in [1, 7, 64, 1 << 20, 1 << 40] {
-            let deadline = (1u64 << (6 * level)).saturating_mul(3).min(u64::MAX - 1);
-            let mut steps = Vec::new();
-            // From further and further down, until the deadline is reached.
-            for below in (0..=level).rev() {
-                let before = (1u64 << (6 * below)).min(deadline);
+            for start in STARTS {
+                let span = (1u64 << (6 * level)).saturating_mul(3);
+                let deadline = start.saturating_add(span).min(u64::MAX - 1);
+                let mut steps = Vec::new();
+                // From further and further down, until the deadline is reached.
+                for below in (0..=level).rev() {
+                    let before = (1u64 << (6 * below)).min(deadline);
+                    steps.push(Step::Start(When::At(deadline)));
+                    steps.push(Step::Advance(When::At(deadline - before)));
+                    steps.push(Step::Start(When::At(deadline)));
+                }
+                steps.push(Step::PopWithin(When::In(step), 3));
                 steps.push(Step::Start(When::At(deadline)));
-                steps.push(Step::Advance(When::At(deadline - before)));
-                steps.push(Step::Start(When::At(deadline)));
+                Script { start, steps }.run();
             }
-            steps.push(Step::PopWithin(When::In(step), 3));
-            steps.push(Step::Start(When::At(deadline)));
-            Script { start: 0, steps }.run();
         }
     }
 }

@@ -47,17 +47,17 @@ fn a_look_runs_on_the_callers_thread_and_has_its_operation_to_itself() {
 #[test]
 fn a_zero_timeout_is_due_at_the_next_drive_within_a_tick_too() {
     let bench = Bench::new();
-    bench.clock.advance_to(Duration::from_micros(5_500));
+    bench.advance_to(Duration::from_micros(5_500));
     bench.watch(0, Duration::ZERO, &[1]);
     let reset = bench.watch(1, ms_of(10), &[1]);
     assert!(bench.purgatory.reset_timeout(reset.id, Duration::ZERO));
-    assert_eq!(bench.purgatory.next_expiration(), Some(Tick::new(5)));
+    assert_eq!(bench.purgatory.next_expiration(), Some(tick(5)));
     assert_eq!(bench.purgatory.time_to_next(), Some(Duration::ZERO), "a driver need not sleep first");
     assert_eq!(bench.drive().0, 2);
     // A nanosecond more is a time that is not over yet.
     bench.watch(2, Duration::from_nanos(1), &[1]);
     assert_eq!(bench.drive().0, 0);
-    bench.clock.advance_to(ms_of(6));
+    bench.advance_to(ms_of(6));
     assert_eq!(bench.drive().0, 1);
 }
 
@@ -110,7 +110,7 @@ fn a_look_may_register_reset_and_ask() {
             let registration = purgatory.try_complete_else_watch(another, ms_of(5), [1]).unwrap();
             assert!(purgatory.reset_timeout(registration.id().unwrap(), ms_of(7)));
             assert!(purgatory.reset_timeout(other.id, ms_of(6)));
-            assert_eq!(purgatory.next_expiration(), Some(Tick::new(6)));
+            assert_eq!(purgatory.next_expiration(), Some(tick(6)));
             assert!(purgatory.contains_key(&1) && purgatory.stats().balances() && purgatory.len() == 2);
         }
     }));

@@ -2,6 +2,7 @@
 
 mod busy;
 mod callbacks;
+mod clocks;
 mod contract;
 mod definitions;
 mod ends;

@@ -1,7 +1,9 @@
 //! An operation that tells all, and a purgatory on a clock that is moved by hand.
 
+pub(crate) use crate::uptime::{clock, start, tick};
 use ixion::{
     DelayedOperation, Drive, ManualClock, OperationId, Outcome, Purgatory, Registration, RejectReason,
+    Resolution,
 };
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -91,7 +93,7 @@ impl Bench {
     pub(crate) fn with(
         configure: impl FnOnce(ixion::Builder<u32, Probe>) -> ixion::Builder<u32, Probe>,
     ) -> Self {
-        let clock = ManualClock::new();
+        let clock = clock(Resolution::MILLISECOND);
         let caught = Caught::default();
         let report = Arc::clone(&caught.0);
         let builder = Purgatory::builder("test")
@@ -136,6 +138,11 @@ impl Bench {
 
     pub(crate) fn advance(&self, ms: u64) {
         self.clock.advance(ms_of(ms));
+    }
+
+    /// Moves the clock to so long after its start.
+    pub(crate) fn advance_to(&self, after: Duration) {
+        self.clock.advance_to(ms_of(start()) + after);
     }
 
     /// A whole drive; returns how many expired and the last pass.

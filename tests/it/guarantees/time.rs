@@ -16,10 +16,10 @@ fn an_operation_expires_in_the_first_drive_that_reads_its_deadline_and_not_befor
         let exact = start + timeout;
         let deadline = exact.next_multiple_of(1_000_000);
         for reading in [start, exact - 1, deadline - 1] {
-            bench.clock.advance_to(Duration::from_nanos(reading));
+            bench.advance_to(Duration::from_nanos(reading));
             assert_eq!(bench.drive().0, 0, "{start} + {timeout} is not over at {reading}");
         }
-        bench.clock.advance_to(Duration::from_nanos(deadline));
+        bench.advance_to(Duration::from_nanos(deadline));
         assert_eq!(bench.drive().0, 1, "{start} + {timeout} is over at {deadline}");
         assert!(deadline - exact < 1_000_000, "late by less than a tick");
     }
@@ -27,12 +27,12 @@ fn an_operation_expires_in_the_first_drive_that_reads_its_deadline_and_not_befor
 
 #[test]
 fn a_finer_clock_gives_finer_deadlines_to_the_same_code() {
-    let clock = ixion::ManualClock::with_resolution(Resolution::new(Duration::from_micros(64)));
+    let clock = clock(Resolution::new(Duration::from_micros(64)));
     let purgatory: Purgatory<u32, Probe> = Purgatory::builder("fine").clock(clock.clone()).build();
     let bench = Bench::new();
     let op = bench.probe(0);
     let _ = purgatory.try_complete_else_watch(op, Duration::from_micros(65), [1]).expect("open");
-    assert_eq!(purgatory.next_expiration(), Some(Tick::new(2)));
+    assert_eq!(purgatory.next_expiration(), Some(tick(2)));
     clock.advance(Duration::from_micros(127));
     assert_eq!(purgatory.expire().expired, 0);
     assert_eq!(purgatory.time_to_next(), Some(Duration::from_micros(1)));
@@ -115,17 +115,17 @@ fn a_clock_that_steps_back_does_no_harm() {
     bench.advance(100);
     bench.watch(0, ms_of(10), &[]);
     assert_eq!(bench.drive().0, 0);
-    bench.clock.advance_to(ms_of(50));
+    bench.advance_to(ms_of(50));
     assert_eq!(bench.drive().0, 0, "time stands still for what was registered before");
     // What is registered now counts from the reading that its caller saw.
     bench.watch(1, ms_of(10), &[]);
     bench.watch(2, ms_of(20), &[]);
     assert_eq!(bench.drive().0, 0);
-    bench.clock.advance_to(ms_of(59));
+    bench.advance_to(ms_of(59));
     assert_eq!(bench.drive().0, 0, "not early, although the wheel has seen 100");
-    bench.clock.advance_to(ms_of(60));
+    bench.advance_to(ms_of(60));
     assert_eq!(bench.drive().0, 1);
-    bench.clock.advance_to(ms_of(110));
+    bench.advance_to(ms_of(110));
     assert_eq!(bench.drive().0, 2);
     let order: Vec<u32> = bench.take_log().into_iter().map(|end| end.0).collect();
     assert_eq!(order, [1, 2, 0]);
@@ -234,7 +234,7 @@ fn the_next_deadline_is_exact_and_an_earlier_one_calls_the_hook() {
     assert_eq!((bench.purgatory.next_expiration(), bench.purgatory.time_to_next()), (None, None));
     let far = bench.watch(0, ms_of(5000), &[1]);
     assert_eq!(called(), 1);
-    assert_eq!(bench.purgatory.next_expiration(), Some(Tick::new(5000)));
+    assert_eq!(bench.purgatory.next_expiration(), Some(tick(5000)));
     bench.watch(1, ms_of(6000), &[2]);
     assert_eq!(called(), 0, "a later deadline wakes nobody");
     let near = bench.watch(2, ms_of(4097), &[3]);
@@ -242,7 +242,7 @@ fn the_next_deadline_is_exact_and_an_earlier_one_calls_the_hook() {
     bench.clock.advance(Duration::from_micros(500));
     assert_eq!(bench.purgatory.time_to_next(), Some(Duration::from_micros(4_096_500)));
     let _ = bench.purgatory.cancel(near.id);
-    assert_eq!(bench.purgatory.next_expiration(), Some(Tick::new(5000)));
+    assert_eq!(bench.purgatory.next_expiration(), Some(tick(5000)));
     assert!(bench.purgatory.reset_timeout(far.id, ms_of(2)));
     assert_eq!(called(), 1);
     bench.advance(1_000_000);
