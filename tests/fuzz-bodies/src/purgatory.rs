@@ -1,8 +1,10 @@
 //! Scripts on a purgatory, held against the list that the property tests use too.
 
 use arbitrary::{Result, Unstructured};
-use ixion::testing::purgatory_model::KEYS;
-use ixion::testing::{PurgatoryScript, PurgatoryStep, Then};
+use ixion::testing::purgatory_script::KEYS;
+use ixion::testing::{Plan, PurgatoryScript, PurgatoryStep};
+use std::sync::Arc;
+use std::time::Duration;
 
 /// After each step everything is compared, so a script takes the square of its length.
 const MAX_STEPS: usize = 120;
@@ -29,19 +31,19 @@ fn script(bytes: &mut Unstructured<'_>) -> Result<PurgatoryScript> {
     };
     let mut steps = Vec::new();
     while !bytes.is_empty() && steps.len() < MAX_STEPS {
-        steps.push(step(bytes, shards)?);
+        steps.push(step(bytes)?);
     }
-    Ok(PurgatoryScript { start, shards, capacity, steps })
+    Ok(PurgatoryScript { start, shards, capacity, steps, ..PurgatoryScript::default() })
 }
 
-fn step(bytes: &mut Unstructured<'_>, shards: usize) -> Result<PurgatoryStep> {
+fn step(bytes: &mut Unstructured<'_>) -> Result<PurgatoryStep> {
     Ok(match bytes.int_in_range(0..=23)? {
-        0..=6 => PurgatoryStep::Register {
-            timeout: ticks(bytes)?,
+        0..=6 => PurgatoryStep::Register(Arc::new(Plan {
+            timeout: duration(bytes)?,
             keys: keys(bytes)?,
-            // Within a tick shards go in any order, so what one's callback does to another's operation is not given.
-            then: if shards == 1 { then(bytes)? } else { Then::Nothing },
-        },
+            then: then(bytes)?,
+            ..Plan::default()
+        })),
         7 => PurgatoryStep::Set(key(bytes)?),
         8 | 9 => PurgatoryStep::Clear(key(bytes)?),
         10 | 11 => PurgatoryStep::Check(key(bytes)?),
@@ -50,9 +52,9 @@ fn step(bytes: &mut Unstructured<'_>, shards: usize) -> Result<PurgatoryStep> {
         14 => PurgatoryStep::Cancel(pick(bytes)?),
         15 => PurgatoryStep::CancelFirst(key(bytes)?),
         16 => PurgatoryStep::CancelKey(key(bytes)?),
-        17 => PurgatoryStep::Reset(pick(bytes)?, ticks(bytes)?),
-        18 => PurgatoryStep::ResetKey(key(bytes)?, ticks(bytes)?),
-        19 | 20 => PurgatoryStep::Advance(ticks(bytes)?),
+        17 => PurgatoryStep::Reset(pick(bytes)?, duration(bytes)?),
+        18 => PurgatoryStep::ResetKey(key(bytes)?, duration(bytes)?),
+        19 | 20 => PurgatoryStep::Advance(duration(bytes)?),
         21 => PurgatoryStep::Expire,
         22 => PurgatoryStep::Shutdown,
         _ => PurgatoryStep::HandBack,
@@ -69,6 +71,13 @@ fn ticks(bytes: &mut Unstructured<'_>) -> Result<u64> {
     })
 }
 
+fn duration(bytes: &mut Unstructured<'_>) -> Result<Duration> {
+    Ok(match ticks(bytes)? {
+        u64::MAX => Duration::MAX,
+        ticks => Duration::from_millis(ticks),
+    })
+}
+
 fn keys(bytes: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     let count = bytes.int_in_range(0..=3)?;
     (0..count).map(|_| key(bytes)).collect()
@@ -78,11 +87,15 @@ fn key(bytes: &mut Unstructured<'_>) -> Result<u8> {
     bytes.int_in_range(0..=KEYS - 1)
 }
 
-fn then(bytes: &mut Unstructured<'_>) -> Result<Then> {
+/// What a callback does.
+fn then(bytes: &mut Unstructured<'_>) -> Result<Vec<PurgatoryStep>> {
     Ok(match bytes.int_in_range(0..=3)? {
-        0 => Then::Signal(key(bytes)?),
-        1 => Then::Force(key(bytes)?),
-        _ => Then::Nothing,
+        0 => {
+            let key = key(bytes)?;
+            vec![PurgatoryStep::Set(key), PurgatoryStep::Check(key)]
+        }
+        1 => vec![PurgatoryStep::ForceKey(key(bytes)?)],
+        _ => Vec::new(),
     })
 }
 
