@@ -11,7 +11,7 @@ use std::thread;
 #[test]
 fn an_event_an_expiry_and_a_forced_completion_at_once_are_one_end_and_one_winner() {
     under_watch(|| {
-        let rounds = rounds(40_000);
+        let rounds = rounds(20_000);
         let bench = Bench::new();
         let (start, end) = (Barrier::new(3), Barrier::new(3));
         // A look that lets the others in.
