@@ -342,7 +342,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
             if !planted("hand-on-lost") {
                 shard.owed.push_back(Arc::clone(waiter));
             }
-            self.alarm.lower(Tick::ZERO)
+            self.alarm.lower(Tick::ZERO) && !planted("hand-on-unrung")
         };
         if lowered {
             self.wake_driver();

@@ -148,6 +148,14 @@ pub mod time {
         TIME.changed.notify_all();
     }
 
+    /// Waits until somebody has fallen asleep so many times.
+    pub fn wait_for_sleep(times: u64) {
+        let mut state = TIME.state.lock();
+        while state.last < times {
+            TIME.changed.wait_on(&mut state);
+        }
+    }
+
     pub(super) fn fall_asleep(limit: Duration, end: impl FnOnce() + Send + 'static) -> u64 {
         let mut state = TIME.state.lock();
         state.last += 1;

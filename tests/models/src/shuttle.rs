@@ -31,9 +31,9 @@ pub(crate) fn unbounded(run: impl Fn() + Sync + Send + 'static) {
     explore(RACE, run);
 }
 
-/// Runs a model of a race. The bound is loom's.
-pub fn bounded(_preemptions: usize, run: impl Fn() + Sync + Send + 'static) {
-    explore(RACE, run);
+/// Runs a model of a race. The bound is loom's; what takes more preemptions takes more schedules.
+pub fn bounded(preemptions: usize, run: impl Fn() + Sync + Send + 'static) {
+    explore(preemptions * RACE, run);
 }
 
 /// Runs a model on so many schedules that are random at each step, and on as many with a few preemptions at random places

@@ -162,6 +162,48 @@ fn a_monitor_sees_a_deadline_that_is_cancelled(is_driven_before: bool) {
     });
 }
 
+/// Waits for two events, and stops the clock.
+struct Events(Arc<AtomicUsize>);
+
+impl DelayedOperation for Events {
+    fn try_complete(&mut self) -> bool {
+        self.0.load(Ordering::Relaxed) == 2
+    }
+
+    fn on_complete(self, outcome: Outcome) {
+        assert_eq!(outcome, Outcome::Satisfied);
+        model_time::stop();
+    }
+}
+
+#[test]
+fn what_a_tired_holder_hands_on_wakes_the_expirer() {
+    bounded(3, || {
+        let purgatory = Purgatory::builder("model").clock(ModelClock).shards(1).hash_seed(1).build();
+        let (purgatory, events) = (Arc::new(purgatory), Arc::new(AtomicUsize::new(0)));
+        let _ =
+            purgatory.try_complete_else_watch(Events(Arc::clone(&events)), Duration::MAX, [1]).expect("open");
+        // It sleeps before it has anything to drive, and again afterwards.
+        let expirer = Expirer::spawn("expirer").unwrap();
+        model_time::wait_for_sleep(1);
+        expirer.drive(&purgatory);
+        model_time::wait_for_sleep(2);
+        let other = {
+            let (purgatory, events) = (Arc::clone(&purgatory), Arc::clone(&events));
+            spawn(move || {
+                purgatory.check_and_complete(&1);
+                events.fetch_add(1, Ordering::Relaxed);
+                purgatory.check_and_complete(&1);
+            })
+        };
+        events.fetch_add(1, Ordering::Relaxed);
+        purgatory.check_and_complete(&1);
+        model_time::run(HORIZON);
+        other.join().unwrap();
+        assert!(purgatory.is_empty());
+    });
+}
+
 #[test]
 fn the_end_of_the_expirer_while_it_falls_asleep() {
     bounded(2, || {
