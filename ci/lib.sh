@@ -20,3 +20,12 @@ need_tools() {
         ci/tools.sh
     fi
 }
+
+# Where the LLVM is that the compiler was built with, if Debian's package of it is installed.
+llvm_bin() {
+    echo "/usr/lib/llvm-$(llvm_version)/bin"
+}
+
+llvm_version() {
+    rustc -vV | sed -n 's/^LLVM version: \([0-9]*\).*/\1/p'
+}

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the pinned tools into target/tools; and, where it may, what the end-to-end tests need from the system.
+# Installs the pinned tools into target/tools; and, where it may, what some stages need from the system.
 . "$(dirname "$0")/lib.sh"
 
 # Installs packages of the system, if this is root on a system that has apt-get.
@@ -22,6 +22,8 @@ if ! cmp -s .ci/tools.txt target/tools/installed.txt; then
     cp .ci/tools.txt target/tools/installed.txt
 fi
 command -v kcat >/dev/null || apt_install kcat || echo "kcat is missing: ci/e2e.sh needs it"
+[ -d "$(llvm_bin)" ] || apt_install "llvm-$(llvm_version)" ||
+    echo "llvm-$(llvm_version) is missing: ci/sanitizers.sh needs its symbolizer"
 
 cargo --version
 for tool in cargo-nextest cargo-deny cargo-fuzz cargo-hack cargo-shear taplo typos; do
