@@ -79,6 +79,25 @@ fn an_operation_that_waits_on_one_key_is_one_allocation() {
     drop(bench.purgatory.cancel(kept));
 }
 
+/// What the documentation of `try_complete_else_watch` says, and no more when it ends than is said there.
+#[test]
+fn an_operation_that_waits_on_three_keys_is_three_allocations_and_a_fourth_when_it_ends() {
+    let bench = Bench::new();
+    for _ in 0..200 {
+        bench.watch(SECOND, 1..=40);
+    }
+    // One is left, so that the tables stay.
+    bench.watch(SECOND * 2, [99]);
+    assert_eq!(bench.purgatory.cancel_for_key(&7).count(), 200);
+    for (keys, registering, ending) in [(0, 1, 0), (2, 1, 0), (3, 3, 1), (4, 3, 1)] {
+        let mut id = None;
+        let info = measure(|| id = Some(bench.watch(SECOND, 1..=keys)));
+        assert_eq!(info.count_total, registering, "{keys} keys: {info:?}");
+        let info = measure(|| assert!(bench.purgatory.force_complete(id.expect("it waits"))));
+        assert_eq!(info.count_total, ending, "{keys} keys: {info:?}");
+    }
+}
+
 #[test]
 fn asking_and_signalling_allocate_nothing_if_nobody_or_a_few_wait() {
     let bench = Bench::new();
@@ -286,4 +305,142 @@ fn memory_returns_when_timers_are_cancelled_long_before_they_are_due() {
     });
     assert!(bench.purgatory.is_empty() && bench.purgatory.watched() == 0);
     assert_given_back(info);
+}
+
+/// So many operations in all, and so many that wait at the same time.
+const OPERATIONS: u64 = if cfg!(debug_assertions) { 100_000 } else { 1_000_000 };
+const WAVE: u64 = 50_000;
+
+/// An operation with something of its own.
+struct Loaded {
+    flag: Rc<Cell<bool>>,
+    /// As many as wait have one.
+    _alive: Rc<()>,
+    _payload: Box<[u64; 4]>,
+}
+
+impl DelayedOperation for Loaded {
+    fn try_complete(&mut self) -> bool {
+        self.flag.get()
+    }
+
+    fn on_complete(self, _: Outcome) {}
+}
+
+struct Crowd {
+    clock: ManualClock,
+    purgatory: Purgatory<u64, Loaded>,
+    flag: Rc<Cell<bool>>,
+    alive: Rc<()>,
+}
+
+impl Crowd {
+    fn new() -> Crowd {
+        let clock = ManualClock::new();
+        let purgatory = Purgatory::builder("crowd").clock(clock.clone()).build();
+        Crowd { clock, purgatory, flag: Rc::default(), alive: Rc::default() }
+    }
+
+    /// The three keys of an operation: its own, one that ten share, and one that hundreds share.
+    fn keys(number: u64) -> [u64; 3] {
+        [number, 1 << 32 | number / 10, 2 << 32 | number % 100]
+    }
+
+    /// The keys by which a wave ends: one of each operation's three, by the number of the wave.
+    fn keys_of(wave: u64) -> impl Iterator<Item = u64> {
+        (0..WAVE).map(move |number| Crowd::keys(number)[wave as usize % 3])
+    }
+
+    fn gather(&self) {
+        self.flag.set(false);
+        for number in 0..WAVE {
+            let (flag, alive) = (Rc::clone(&self.flag), Rc::clone(&self.alive));
+            let op = Loaded { flag, _alive: alive, _payload: Box::new([number; 4]) };
+            let timeout = Duration::from_millis(1 + number % 5000);
+            let registered = self.purgatory.try_complete_else_watch(op, timeout, Crowd::keys(number));
+            assert!(!registered.expect("open").is_completed());
+        }
+        assert_eq!(Rc::strong_count(&self.alive) as u64, WAVE + 1);
+        assert_eq!(self.purgatory.watched() as u64, 3 * WAVE);
+    }
+
+    fn assert_dispersed(&self) {
+        let stats = self.purgatory.stats();
+        assert_eq!((stats.pending, stats.watched, stats.keys), (0, 0, 0), "{stats:?}");
+        assert_eq!(Rc::strong_count(&self.alive), 1, "a payload is kept");
+    }
+}
+
+/// Wave after wave, each ended by `end`, which is given the number of the wave.
+fn nothing_stays(end: impl Fn(&Crowd, u64)) {
+    let crowd = Crowd::new();
+    let wave = |number| {
+        crowd.gather();
+        end(&crowd, number);
+        crowd.assert_dispersed();
+    };
+    assert_given_back(measure(|| wave(0)));
+    let waves = OPERATIONS / WAVE;
+    let rest = measure(|| (1..waves).for_each(wave));
+    assert!(rest.bytes_current < NOTHING_MUCH, "{rest:?}");
+    // The payload, three to register, one at the end; and one of the tables for twenty operations.
+    let operations = (waves - 1) * WAVE;
+    assert!(rest.count_total <= 5 * operations + operations / 20, "{rest:?}");
+}
+
+#[test]
+fn after_a_million_events_nothing_stays() {
+    nothing_stays(|crowd, wave| {
+        crowd.flag.set(true);
+        let ended: usize = Crowd::keys_of(wave).map(|key| crowd.purgatory.check_and_complete(&key)).sum();
+        assert_eq!(ended as u64, WAVE);
+    });
+}
+
+#[test]
+fn after_a_million_expiries_nothing_stays() {
+    nothing_stays(|crowd, _| {
+        crowd.clock.advance(5 * SECOND);
+        while crowd.purgatory.expire().more {}
+    });
+}
+
+#[test]
+fn after_a_million_forced_completions_nothing_stays() {
+    nothing_stays(|crowd, wave| {
+        let ended: usize = Crowd::keys_of(wave).map(|key| crowd.purgatory.force_complete_for_key(&key)).sum();
+        assert_eq!(ended as u64, WAVE);
+    });
+}
+
+#[test]
+fn after_a_million_cancellations_nothing_stays() {
+    nothing_stays(|crowd, wave| {
+        let ended: usize = Crowd::keys_of(wave).map(|key| crowd.purgatory.cancel_for_key(&key).count()).sum();
+        assert_eq!(ended as u64, WAVE);
+    });
+}
+
+#[test]
+fn after_the_shutdown_of_a_million_nothing_stays() {
+    let wave = |number| {
+        let crowd = Crowd::new();
+        crowd.gather();
+        let ended = if number % 2 == 0 {
+            crowd.purgatory.shutdown()
+        } else {
+            crowd.purgatory.shutdown_and_hand_back().count()
+        };
+        assert_eq!(ended as u64, WAVE);
+        crowd.assert_dispersed();
+        // What stays while the purgatory does.
+        crowd
+    };
+    let info = measure(|| {
+        for number in 0..OPERATIONS / WAVE {
+            let mut crowd = None;
+            assert_given_back(measure(|| crowd = Some(wave(number))));
+        }
+    });
+    assert!(info.bytes_current < NOTHING_MUCH, "{info:?}");
 }

@@ -137,6 +137,10 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     /// # Complexity
     ///
     /// O(keys), with one lock for each shard that a key lives in.
+    ///
+    /// An operation that waits on up to two keys is one allocation, and its end is none. With three keys it is three, and a
+    /// fourth when it ends; with more keys its lists of them grow as vectors do. Tables grow with the number of operations
+    /// and shrink after a burst.
     #[doc(alias = "tryCompleteElseWatch")]
     pub fn try_complete_else_watch(
         &self,
