@@ -232,3 +232,35 @@ fn memory_follows_the_number_of_timers_down() {
     assert!(wheel.heap_size() < 300_000, "{} bytes are left of {full}", wheel.heap_size());
     wheel.check_invariants();
 }
+
+#[test]
+fn thinning_out_a_crowd_gives_back_what_it_lay_in() {
+    const CROWD: u64 = 64_000;
+    for deadline in [5, 100_000] {
+        let mut wheel = TimingWheel::new();
+        let ids: Vec<_> = (0..CROWD).map(|n| wheel.start_timer(Tick::new(deadline), n)).collect();
+        let full = wheel.heap_size();
+        for id in ids.iter().enumerate().filter(|(n, _)| n % 16 != 0).map(|(_, id)| *id) {
+            wheel.stop_timer(id);
+        }
+        wheel.check_invariants();
+        // Their slots stay, 16 bytes each, since one of each segment is in use. Of the 12 bytes in a bucket, most go.
+        let given_back = full - wheel.heap_size();
+        assert!(given_back > CROWD as usize * 6, "{given_back} bytes of {full}");
+    }
+}
+
+#[test]
+fn timers_that_come_and_go_at_the_end_of_a_bucket_take_no_more_room() {
+    let mut wheel = TimingWheel::new();
+    let mut waiting: std::collections::VecDeque<_> =
+        (0..1000).map(|n| wheel.start_timer(Tick::new(5), n)).collect();
+    let before = wheel.heap_size();
+    for n in 0..100_000u64 {
+        // The youngest go: always the same ones stay in front.
+        wheel.stop_timer(waiting.pop_back().expect("they are a thousand"));
+        waiting.push_back(wheel.start_timer(Tick::new(5), n));
+    }
+    wheel.check_invariants();
+    assert!(wheel.heap_size() <= before + 2000, "{} after {before}", wheel.heap_size());
+}

@@ -2,11 +2,15 @@
 
 use super::support::*;
 use ixion::{
-    BoxedOperation, DelayedOperation, HandedBack, Outcome, Purgatory, Registration, RejectReason, Rejected,
+    BoxedOperation, DelayedOperation, HandedBack, ManualClock, Outcome, Purgatory, Registration,
+    RejectReason, Rejected, Resolution, Tick,
 };
 use std::cell::{Cell, RefCell};
 use std::error::Error;
+use std::hash::{Hash, Hasher};
 use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 #[test]
 fn the_capacity_counts_operations_and_only_those_that_would_wait_are_refused() {
@@ -80,6 +84,12 @@ fn operations_of_different_types_share_a_purgatory_in_boxes() {
     bench.advance(10);
     assert_eq!(purgatory.expire().expired, 1);
     assert_eq!(bench.take_log(), [(7, Outcome::Expired)]);
+    let ready = bench.probe(9);
+    ready.flag.store(true, std::sync::atomic::Ordering::SeqCst);
+    let ready = BoxedOperation::new(ready);
+    assert_eq!(format!("{ready:?}"), "BoxedOperation { .. }");
+    assert!(purgatory.try_complete_else_watch(ready, NEVER, [1]).expect("open").is_completed());
+    assert_eq!(bench.take_log(), [(9, Outcome::Satisfied)]);
 }
 
 #[test]
@@ -158,4 +168,88 @@ fn any_number_of_shards_gives_the_same_answers() {
         assert_eq!(bench.drive().0, 198);
         bench.assert_left(0, 0, 0);
     }
+}
+
+#[test]
+fn what_is_printed_for_debugging_says_what_it_is() {
+    assert_eq!(format!("{:?} {:?}", Tick::new(7), Tick::MAX), "Tick(7) Tick(never)");
+    assert_eq!(format!("{:?}", Resolution::default()), "Resolution(1ms)");
+    let builder = Purgatory::<u32, Probe>::builder("named").shards(3).hash_seed(5).capacity(9);
+    let builder = format!("{builder:?}");
+    for part in
+        ["Builder", "\"named\"", "shards: 3", "hash_seed: Some(5)", "capacity: Some(9)", "max_timeout"]
+    {
+        assert!(builder.contains(part), "{builder}");
+    }
+    let told = Arc::new(Mutex::new(String::new()));
+    let log = Arc::clone(&told);
+    let purgatory: Purgatory<u32, Panicking> = Purgatory::builder("printed")
+        .on_panic(move |caught| *log.lock().unwrap() = format!("{caught:?}; {caught}"))
+        .build();
+    let id = purgatory.try_complete_else_watch(Panicking, NEVER, [1]).expect("open").id().expect("waits");
+    assert!(format!("{id:?}").starts_with("OperationId("), "{id:?}");
+    let shown = format!("{purgatory:?}");
+    assert!(shown.contains("\"printed\"") && shown.contains("pending: 1"), "{shown}");
+    assert_eq!(format!("{:?}", purgatory.cancel(id)), "Taken(..)");
+    assert_eq!(format!("{:?}", purgatory.cancel(id)), "Gone");
+    let _ = purgatory.try_complete_else_watch(Panicking, NEVER, [1]).expect("open");
+    assert_eq!(purgatory.force_complete_for_key(&1), 1);
+    let told = told.lock().unwrap();
+    assert!(told.contains("place: Callback") && told.contains("message: \"told\""), "{told}");
+    assert!(told.ends_with("purgatory printed: on_complete panicked: told"), "{told}");
+}
+
+struct Panicking;
+
+impl DelayedOperation for Panicking {
+    fn try_complete(&mut self) -> bool {
+        false
+    }
+
+    fn on_complete(self, _: Outcome) {
+        std::panic::resume_unwind(Box::new("told"));
+    }
+}
+
+#[test]
+fn keys_that_hash_alike_are_keys_apart() {
+    #[derive(PartialEq, Eq)]
+    struct Alike(u32);
+    impl Hash for Alike {
+        fn hash<H: Hasher>(&self, _: &mut H) {}
+    }
+    for keys in [3, 30] {
+        let purgatory: Purgatory<Alike, Panicking> = Purgatory::builder("alike").build();
+        let twice = (0..keys).chain(0..keys).map(Alike);
+        let _ = purgatory.try_complete_else_watch(Panicking, NEVER, twice).expect("open");
+        assert_eq!((purgatory.watched(), purgatory.key_count()), (keys as usize, keys as usize));
+        assert!((0..keys).all(|key| purgatory.contains_key(&Alike(key))));
+        drop(purgatory.cancel_first(&Alike(keys - 1)));
+        assert_eq!(purgatory.key_count(), 0);
+    }
+}
+
+#[test]
+fn never_is_never_however_long_a_tick_is() {
+    let day = Resolution::new(Duration::from_secs(24 * 3600));
+    let purgatory: Purgatory<u32, Panicking> =
+        Purgatory::builder("days").clock(ManualClock::with_resolution(day)).build();
+    let _ = purgatory.try_complete_else_watch(Panicking, Duration::MAX, [1]).expect("open");
+    assert_eq!(purgatory.next_expiration(), None);
+    drop(purgatory.cancel_for_key(&1));
+}
+
+#[test]
+fn a_key_of_a_rejected_operation_whose_destructor_panics_is_reported_like_any_other() {
+    #[derive(PartialEq, Eq, Hash)]
+    struct Brittle(u32);
+    impl Drop for Brittle {
+        fn drop(&mut self) {
+            std::panic::resume_unwind(Box::new("brittle"));
+        }
+    }
+    let purgatory = Purgatory::builder("full").capacity(0).on_panic(|_| ()).build();
+    let rejected = purgatory.try_complete_else_watch(Panicking, NEVER, [Brittle(1), Brittle(2)]);
+    assert_eq!(rejected.map_err(RejectReason::from), Err(RejectReason::Full));
+    assert_eq!(purgatory.stats().panics, 2);
 }
