@@ -23,13 +23,14 @@ if ! cmp -s .ci/tools.txt target/tools/installed.txt; then
 fi
 command -v kcat >/dev/null || apt_install kcat || echo "kcat is missing: ci/e2e.sh needs it"
 [ -d "$(llvm_bin)" ] || apt_install "llvm-$(llvm_version)" ||
-    echo "llvm-$(llvm_version) is missing: ci/sanitizers.sh needs its symbolizer"
+    echo "llvm-$(llvm_version) is missing: ci/tests.sh and ci/sanitizers.sh need it"
 
 cargo --version
-for tool in cargo-nextest cargo-deny cargo-fuzz cargo-hack cargo-shear taplo typos; do
+for tool in cargo-nextest cargo-deny cargo-fuzz cargo-hack cargo-llvm-cov cargo-shear taplo typos; do
     case $tool in
     cargo-nextest) version=$("$tool" nextest --version) ;;
     cargo-hack) version=$("$tool" hack --version) ;;
+    cargo-llvm-cov) version=$("$tool" llvm-cov --version) ;;
     *) version=$("$tool" --version) ;;
     esac
     echo "${version%%$'\n'*}"
