@@ -308,8 +308,8 @@ fn memory_returns_when_timers_are_cancelled_long_before_they_are_due() {
 }
 
 /// So many operations in all, and so many that wait at the same time.
-const OPERATIONS: u64 = if cfg!(debug_assertions) { 100_000 } else { 1_000_000 };
-const WAVE: u64 = 50_000;
+const OPERATIONS: u64 = if cfg!(debug_assertions) { 2 * WAVE } else { 1_000_000 };
+const WAVE: u64 = if cfg!(debug_assertions) { 25_000 } else { 50_000 };
 
 /// An operation with something of its own.
 struct Loaded {
@@ -443,4 +443,31 @@ fn after_the_shutdown_of_a_million_nothing_stays() {
         }
     });
     assert!(info.bytes_current < NOTHING_MUCH, "{info:?}");
+}
+
+#[test]
+fn a_wheel_knows_what_it_holds() {
+    for (timers, spread) in [(0, 1), (100_000, 1), (100_000, 1 << 30)] {
+        let mut wheel = None;
+        let info = measure(|| {
+            let mut filled = TimingWheel::starting_at(Tick::new(10));
+            for number in 0..timers {
+                filled.start_timer(Tick::new(10 + number * 7919 % spread), number);
+            }
+            wheel = Some(filled);
+        });
+        let (held, told) = (info.bytes_current, wheel.expect("it was made").heap_size() as i64);
+        assert!((held - told).abs() * 20 <= held, "{told} bytes, it says, and has {held}");
+    }
+    let mut wheel = None;
+    let info = measure(|| {
+        let mut late = TimingWheel::starting_at(Tick::new(10));
+        for number in 0..100_000 {
+            late.start_timer(Tick::ZERO, number);
+        }
+        wheel = Some(late);
+    });
+    let (held, told) = (info.bytes_current, wheel.expect("it was made").heap_size() as i64);
+    // Of trees it knows only how full a node is at least.
+    assert!((held - told).abs() * 2 <= held, "{told} bytes, it says, and has {held}");
 }
