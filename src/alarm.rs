@@ -116,9 +116,13 @@ mod tests {
         alarm.attach(&bell);
         alarm.ring();
         bell.wait(None);
+        let other = Arc::new(Bell::new());
+        alarm.attach(&other);
         alarm.detach(&bell);
         alarm.ring();
-        bell.wait(Some(Duration::ZERO));
         assert!(!*bell.rung.lock(), "a detached bell is not rung");
+        assert!(*other.rung.lock(), "the other one is");
+        alarm.detach(&other);
+        assert!(!alarm.has_bell());
     }
 }

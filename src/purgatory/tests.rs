@@ -222,3 +222,58 @@ fn a_callback_that_feeds_itself_does_not_hold_a_pass() {
     assert_eq!(purgatory.expire(), Drive::default());
     assert!(purgatory.stats().balances() && purgatory.is_empty());
 }
+
+#[test]
+fn keys_are_spread_over_the_shards() {
+    let bench = Bench::new();
+    for key in 0..1600 {
+        bench.watch(key, 5, &[key]);
+    }
+    let shards = bench.purgatory.engine.shards.iter();
+    let keys: Vec<usize> = shards.map(|shard| shard.lock().watch.keys()).collect();
+    assert_eq!((keys.len(), keys.iter().sum::<usize>()), (16, 1600));
+    assert!(keys.iter().all(|keys| (50..200).contains(keys)), "{keys:?}");
+}
+
+#[test]
+fn who_asks_for_the_next_deadline_promises_to_drive_unless_a_thread_does() {
+    for driven in [false, true] {
+        let rung = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&rung);
+        let builder = Purgatory::builder("asked").clock(ManualClock::new());
+        let purgatory: Purgatory<u32, Op> = builder
+            .on_earlier_deadline(move || {
+                count.fetch_add(1, Ordering::Relaxed);
+            })
+            .build();
+        if driven {
+            purgatory.engine().alarm().attach(&Arc::new(crate::alarm::Bell::new()));
+        }
+        let watch = |ms| {
+            let op = Op { number: 0, ready: Arc::default(), log: Log::default() };
+            let _ = purgatory.try_complete_else_watch(op, Duration::from_millis(ms), [1]).expect("open");
+        };
+        watch(5);
+        assert_eq!((purgatory.cancel_for_key(&1).count(), rung.load(Ordering::Relaxed)), (1, 1));
+        assert_eq!(purgatory.next_expiration(), None);
+        watch(10);
+        // Where a thread drives it sleeps until 5 ms: whoever merely asked has not changed what it promised.
+        assert_eq!(rung.load(Ordering::Relaxed), if driven { 1 } else { 2 });
+    }
+}
+
+#[test]
+fn a_walk_that_breaks_off_leaves_no_place_of_its_own_behind() {
+    let clock = ManualClock::new();
+    let purgatory: Purgatory<std::rc::Rc<u32>, Op> = Purgatory::builder("walk").clock(clock).build();
+    let key = std::rc::Rc::new(1);
+    for number in 0..200 {
+        let op = Op { number, ready: Arc::default(), log: Log::default() };
+        let _ = purgatory
+            .try_complete_else_watch(op, Duration::from_millis(5), [std::rc::Rc::clone(&key)])
+            .expect("open");
+    }
+    assert!(purgatory.cancel_first(&key).is_cancelled());
+    assert_eq!(purgatory.force_complete_for_key(&key), 199);
+    assert_eq!(std::rc::Rc::strong_count(&key), 1, "the key's list is kept");
+}

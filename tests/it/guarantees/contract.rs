@@ -192,6 +192,11 @@ fn what_is_printed_for_debugging_says_what_it_is() {
     assert!(shown.contains("\"printed\"") && shown.contains("pending: 1"), "{shown}");
     assert_eq!(format!("{:?}", purgatory.cancel(id)), "Taken(..)");
     assert_eq!(format!("{:?}", purgatory.cancel(id)), "Gone");
+    let back = HandedBack { taken: vec![Panicking], busy: 2 };
+    assert_eq!(
+        (back.count(), format!("{back:?}")),
+        (3, "HandedBack { taken: [1 operations], busy: 2 }".into())
+    );
     let _ = purgatory.try_complete_else_watch(Panicking, NEVER, [1]).expect("open");
     assert_eq!(purgatory.force_complete_for_key(&1), 1);
     let told = told.lock().unwrap();
