@@ -12,7 +12,7 @@ export LLVM_COV=$llvm/llvm-cov LLVM_PROFDATA=$llvm/llvm-profdata
 # Apart from the other builds, which are not instrumented.
 export CARGO_TARGET_DIR=$PWD/target/coverage
 # shellcheck disable=SC1090 # its output is what is sourced
-source <(cargo-llvm-cov llvm-cov show-env --sh)
+source <(cargo-llvm-cov llvm-cov show-env --sh --no-cfg-coverage)
 cargo-llvm-cov llvm-cov clean --workspace --profraw-only
 
 cargo test --locked --workspace

@@ -1,7 +1,7 @@
 //! The expirer's thread, in real time. The only tests that sleep; lower bounds are exact, upper ones are wide.
 
-use ixion::{DelayedOperation, Expirer, ManualClock, Outcome, Purgatory};
-use std::sync::atomic::{AtomicU64, Ordering};
+use ixion::{Clock, DelayedOperation, Expirer, ManualClock, Outcome, Purgatory, SystemClock};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -321,6 +321,32 @@ fn callbacks_that_panic_harm_neither_the_thread_nor_the_other_purgatories() {
         thread::sleep(ms(1));
     }
     assert!(bad.stats().balances() && bad.is_empty());
+}
+
+#[test]
+fn a_clock_that_panics_holds_up_its_own_purgatory_alone() {
+    struct Moody(SystemClock, Arc<AtomicBool>);
+    impl Clock for Moody {
+        fn elapsed(&self) -> Duration {
+            if self.1.load(Ordering::Relaxed) {
+                std::panic::resume_unwind(Box::new("no time"));
+            }
+            self.0.elapsed()
+        }
+    }
+    let expirer = Expirer::spawn("clocks").unwrap();
+    let stuck = Arc::new(AtomicBool::new(false));
+    let bad = Timers::builder("bad").clock(Moody(SystemClock::default(), Arc::clone(&stuck))).build();
+    let good = Timers::builder("good").build();
+    expirer.drive(&bad);
+    expirer.drive(&good);
+    let late = start(&bad, ms(5));
+    stuck.store(true, Ordering::Relaxed);
+    for _ in 0..5 {
+        assert_eq!(start(&good, ms(5)).recv_timeout(SOON).expect("it expires").1, Outcome::Expired);
+    }
+    stuck.store(false, Ordering::Relaxed);
+    assert_eq!(late.recv_timeout(SOON).expect("it is asked again").1, Outcome::Expired);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::support::*;
 use ixion::{
     BoxedOperation, DelayedOperation, HandedBack, ManualClock, Outcome, Purgatory, Registration,
-    RejectReason, Rejected, Resolution, Tick,
+    RejectReason, Rejected, Resolution, Tick, TimingWheel,
 };
 use std::cell::{Cell, RefCell};
 use std::error::Error;
@@ -174,6 +174,12 @@ fn any_number_of_shards_gives_the_same_answers() {
 fn what_is_printed_for_debugging_says_what_it_is() {
     assert_eq!(format!("{:?} {:?}", Tick::new(7), Tick::MAX), "Tick(7) Tick(never)");
     assert_eq!(format!("{:?}", Resolution::default()), "Resolution(1ms)");
+    let clock = ManualClock::default();
+    clock.advance(ms_of(3));
+    assert_eq!(format!("{clock:?}"), "ManualClock { elapsed: 3ms, resolution: Resolution(1ms) }");
+    let mut wheel = TimingWheel::default();
+    wheel.start_timer(Tick::new(9), ());
+    assert_eq!(format!("{wheel:?}"), "TimingWheel { now: Tick(0), len: 1, next_expiration: Some(Tick(9)) }");
     let builder = Purgatory::<u32, Probe>::builder("named").shards(3).hash_seed(5).capacity(9);
     let builder = format!("{builder:?}");
     for part in

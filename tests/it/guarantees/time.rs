@@ -139,6 +139,20 @@ fn a_clock_steps_back(shards: usize) {
 }
 
 #[test]
+fn a_crowd_that_is_due_in_one_tick_expires_in_order_however_often_it_must_be_moved() {
+    const CROWD: u32 = 5000;
+    let bench = Bench::with(|builder| builder.shards(1));
+    for number in 0..CROWD {
+        bench.watch(number, ms_of(100_000), &[1]);
+    }
+    bench.advance(99_999);
+    assert_eq!(bench.drive().0, 0);
+    bench.advance(1);
+    assert_eq!(bench.drive().0, CROWD as usize);
+    assert!(bench.take_log().into_iter().map(|end| end.0).eq(0..CROWD));
+}
+
+#[test]
 fn a_step_of_any_size_expires_the_same_in_the_same_order() {
     let run = |step: u64| {
         let bench = Bench::with(|builder| builder.shards(1));
