@@ -343,7 +343,7 @@ impl Crowd {
 
     /// The three keys of an operation: its own, one that ten share, and one that hundreds share.
     fn keys(number: u64) -> [u64; 3] {
-        [number, 1 << 32 | number / 10, 2 << 32 | number % 100]
+        [number, (1 << 32) + number / 10, (2 << 32) + number % 100]
     }
 
     /// The keys by which a wave ends: one of each operation's three, by the number of the wave.

@@ -264,3 +264,21 @@ fn timers_that_come_and_go_at_the_end_of_a_bucket_take_no_more_room() {
     wheel.check_invariants();
     assert!(wheel.heap_size() <= before + 2000, "{} after {before}", wheel.heap_size());
 }
+
+#[test]
+fn timers_that_take_places_anew_and_for_the_first_time_have_names_of_their_own() {
+    // So many are stopped first that the places used again are no round number, then thousands are started.
+    for stopped in [1, 7, 25, 61] {
+        let mut wheel = TimingWheel::new();
+        let mut ids: Vec<_> = (0..100u64).map(|n| wheel.start_timer(Tick::new(n), n)).collect();
+        for id in ids.drain(..stopped) {
+            assert!(wheel.stop_timer(id).is_some());
+        }
+        let first = stopped as u64;
+        ids.extend((100..5000).map(|n| wheel.start_timer(Tick::new(n), n)));
+        wheel.check_invariants();
+        for (id, n) in ids.into_iter().zip(first..) {
+            assert_eq!(wheel.get(id), Some(&n));
+        }
+    }
+}

@@ -178,7 +178,7 @@ fn what_is_printed_for_debugging_says_what_it_is() {
     clock.advance(ms_of(3));
     assert_eq!(format!("{clock:?}"), "ManualClock { elapsed: 3ms, resolution: Resolution(1ms) }");
     let mut wheel = TimingWheel::default();
-    wheel.start_timer(Tick::new(9), ());
+    assert_eq!(format!("{:?}", wheel.start_timer(Tick::new(9), ())), "TimerId(0.1)");
     assert_eq!(format!("{wheel:?}"), "TimingWheel { now: Tick(0), len: 1, next_expiration: Some(Tick(9)) }");
     let builder = Purgatory::<u32, Probe>::builder("named").shards(3).hash_seed(5).capacity(9);
     let builder = format!("{builder:?}");
