@@ -171,10 +171,10 @@ fn an_expiry_and_a_pass_with_nothing_due_allocate_nothing() {
     assert_eq!(info.count_total, 0, "{info:?}");
 }
 
-/// Of what a burst takes, a tenth may stay: small tables, and what the wheel keeps at hand.
+/// Of what a burst takes, an eighth may stay: a segment of each table in each shard, and what the wheel keeps at hand.
 fn assert_given_back(info: AllocationInfo) {
     assert!(info.bytes_max > 10_000_000, "the burst is large enough to tell: {info:?}");
-    assert!(info.bytes_current * 10 < info.bytes_max as i64, "{info:?}");
+    assert!(info.bytes_current * 8 < info.bytes_max as i64, "{info:?}");
 }
 
 /// What a thing done again may add to what stayed the first time.

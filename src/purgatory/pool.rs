@@ -83,7 +83,10 @@ impl<T> Pool<T> {
 
     /// Gives back what an empty segment holds, unless it is the only one with room.
     fn close(&mut self, segment: u32) {
-        if self.open.len() > 1 {
+        if self.len == 0 && self.segments.len() > 1 {
+            // Hardly any other segment has memory still, so this is quick.
+            *self = Pool::new();
+        } else if self.open.len() > 1 {
             self.segments[segment as usize] = Slab::new();
             // Not to be filled next, or an entry that comes and goes would cost an allocation each time. One that lies
             // deeper is found when its turn comes.
@@ -91,9 +94,6 @@ impl<T> Pool<T> {
                 self.open.pop();
                 self.bare.push(segment);
             }
-        } else if self.len == 0 && self.segments.len() > 1 {
-            // Nothing but this segment has memory, so this is quick.
-            *self = Pool::new();
         }
     }
 
