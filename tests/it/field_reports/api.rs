@@ -1,7 +1,8 @@
 //! API: what callers get wrong.
 
 use crate::guarantees::support::*;
-use ixion::{Cancelled, Clock, DelayedOperation, ManualClock, Outcome, Purgatory, Resolution, Tick};
+use crate::uptime::tick;
+use ixion::{Cancelled, Clock, DelayedOperation, ManualClock, Outcome, Purgatory, Resolution};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -139,7 +140,7 @@ fn an_old_id_touches_nothing_that_came_later_in_its_place() {
         assert!(bench.purgatory.cancel(id) == Cancelled::Gone);
         assert!(!bench.purgatory.force_complete(id) && !bench.purgatory.reset_timeout(id, ms_of(100)));
     }
-    assert_eq!((bench.drive().0, bench.purgatory.next_expiration()), (0, Some(Tick::new(10))));
+    assert_eq!((bench.drive().0, bench.purgatory.next_expiration()), (0, Some(tick(10))));
     bench.advance(1);
     assert_eq!(bench.drive().0, 1);
     assert_eq!(bench.take_log(), [(1, Outcome::Expired)]);

@@ -2,7 +2,8 @@
 
 use super::support::*;
 use crate::guarantees::support::*;
-use ixion::{Cancelled, OperationId, Outcome, Step, Tick, TimingWheel};
+use crate::uptime::{after, tick};
+use ixion::{Cancelled, OperationId, Outcome, Step, TimingWheel};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Mutex};
@@ -58,11 +59,11 @@ fn what_a_callback_cancels_at_the_same_tick_does_not_run_if_the_cancellation_has
 /// CAN-01, for a wheel: one timer is popped at a time, so whoever stops or restarts another one always wins.
 #[test]
 fn what_is_stopped_or_restarted_between_two_pops_of_a_tick_does_not_expire_then() {
-    let mut wheel = TimingWheel::new();
-    let [_, b, c] = [0, 1, 2].map(|item| wheel.start_timer(Tick::new(5), item));
-    assert_eq!(wheel.pop_expired(Tick::new(5)).map(|a| a.item), Some(0));
+    let mut wheel = TimingWheel::starting_at(tick(0));
+    let [_, b, c] = [0, 1, 2].map(|item| wheel.start_timer(tick(5), item));
+    assert_eq!(wheel.pop_expired(tick(5)).map(|a| a.item), Some(0));
     assert_eq!(wheel.stop_timer(b), Some(1));
-    assert!(wheel.restart_timer(c, Tick::new(15)));
+    assert!(wheel.restart_timer(c, tick(15)));
     assert_eq!(wheel.len(), 1);
     assert_eq!(pop_all(&mut wheel, 14), []);
     assert_eq!(pop_all(&mut wheel, 15), [(15, 2)]);
@@ -71,15 +72,15 @@ fn what_is_stopped_or_restarted_between_two_pops_of_a_tick_does_not_expire_then(
 /// CAN-03. A mark "has expired" outlived a reset, and the next reset or cancellation took the wrong path.
 #[test]
 fn what_was_due_at_once_and_is_reset_is_like_any_other() {
-    let mut wheel = TimingWheel::starting_at(Tick::new(100));
-    let x = wheel.start_timer(Tick::new(50), 0);
+    let mut wheel = TimingWheel::starting_at(tick(100));
+    let x = wheel.start_timer(tick(50), 0);
     for deadline in [300, 400, 250] {
-        assert!(wheel.restart_timer(x, Tick::new(deadline)));
-        assert_eq!((wheel.deadline(x), wheel.len()), (Some(Tick::new(deadline)), 1));
+        assert!(wheel.restart_timer(x, tick(deadline)));
+        assert_eq!((wheel.deadline(x), wheel.len()), (Some(tick(deadline)), 1));
     }
     assert_eq!((wheel.stop_timer(x), wheel.stop_timer(x)), (Some(0), None));
-    wheel.start_timer(Tick::new(260), 1); // takes its place
-    assert!(!wheel.restart_timer(x, Tick::new(270)));
+    wheel.start_timer(tick(260), 1); // takes its place
+    assert!(!wheel.restart_timer(x, tick(270)));
     assert_eq!(pop_all(&mut wheel, 500), [(260, 1)]);
 
     let mut driver = Sleeper::new();
@@ -99,13 +100,13 @@ fn a_timer_that_is_reset_fires_once_at_the_last_of_its_times() {
     let resets: [&[u64]; 3] = [&[200], &[50], &[200, 50, 150]];
     let expected = [(50, 1), (150, 2), (200, 0)];
     let mut driver = Sleeper::new();
-    let mut wheel = TimingWheel::new();
+    let mut wheel = TimingWheel::starting_at(tick(0));
     for (number, resets) in (0..).zip(resets) {
         let handle = driver.bench.watch(number, ms_of(100), &[number]);
-        let timer = wheel.start_timer(Tick::new(100), u64::from(number));
+        let timer = wheel.start_timer(tick(100), u64::from(number));
         for reset in resets {
             assert!(driver.bench.purgatory.reset_timeout(handle.id, ms_of(*reset)));
-            assert!(wheel.restart_timer(timer, Tick::new(*reset)));
+            assert!(wheel.restart_timer(timer, tick(*reset)));
         }
     }
     assert_eq!(driver.pass_time(300), expected);
@@ -121,7 +122,7 @@ fn a_key_that_was_cancelled_as_a_whole_can_be_set_again() {
         driver.bench.watch(round, ms_of(5), &[1]);
         assert_eq!(driver.bench.purgatory.cancel_for_key(&1).taken.len(), 1);
         driver.bench.watch(10 + round, ms_of(5), &[1]);
-        let now = driver.bench.clock.now().as_u64();
+        let now = after(driver.bench.clock.now());
         assert_eq!(driver.pass_time(20), [(now + 5, 10 + round)]);
     }
 }
@@ -312,27 +313,27 @@ fn a_reset_of_what_has_fired_says_no_and_one_of_what_is_about_to_says_who_was_fi
     assert_eq!(ended, [(35, 2), (if was_reset { 45 } else { 35 }, 3)]);
 
     // A wheel pops one at a time, so there the one that was not popped yet is always reset.
-    let mut wheel = TimingWheel::new();
-    let [a, b] = [0, 1].map(|item| wheel.start_timer(Tick::new(5), item));
-    assert_eq!(wheel.pop_expired(Tick::new(5)).map(|a| a.item), Some(0));
-    assert!(!wheel.restart_timer(a, Tick::new(15)));
-    assert!(wheel.restart_timer(b, Tick::new(15)));
+    let mut wheel = TimingWheel::starting_at(tick(0));
+    let [a, b] = [0, 1].map(|item| wheel.start_timer(tick(5), item));
+    assert_eq!(wheel.pop_expired(tick(5)).map(|a| a.item), Some(0));
+    assert!(!wheel.restart_timer(a, tick(15)));
+    assert!(wheel.restart_timer(b, tick(15)));
     assert_eq!((pop_all(&mut wheel, 14), pop_all(&mut wheel, 30)), (vec![], vec![(15, 1)]));
 }
 
 /// CAN-17. A cancellation was looked up in the batch that was being handed out, and missed what came behind it.
 #[test]
 fn what_lies_beyond_the_current_batch_of_a_tick_can_be_cancelled_and_reset() {
-    let mut wheel = TimingWheel::new();
-    let timers: Vec<_> = (0..25u64).map(|item| wheel.start_timer(Tick::new(40), item)).collect();
+    let mut wheel = TimingWheel::starting_at(tick(0));
+    let timers: Vec<_> = (0..25u64).map(|item| wheel.start_timer(tick(40), item)).collect();
     let mut budget = 10;
     let mut order = Vec::new();
-    while let Step::Expired(expired) = wheel.pop_expired_within(Tick::new(40), &mut budget) {
-        order.push((expired.deadline.as_u64(), expired.item));
+    while let Step::Expired(expired) = wheel.pop_expired_within(tick(40), &mut budget) {
+        order.push((after(expired.deadline), expired.item));
     }
     assert_eq!(order.len(), 10);
     assert_eq!(wheel.stop_timer(timers[20]), Some(20));
-    assert!(wheel.restart_timer(timers[22], Tick::new(45)));
+    assert!(wheel.restart_timer(timers[22], tick(45)));
     order.extend(pop_all(&mut wheel, 40));
     order.extend(pop_all(&mut wheel, 45));
     let expected = (0..25).filter(|item| ![20, 22].contains(item)).map(|item| (40, item)).chain([(45, 22)]);

@@ -1,21 +1,22 @@
 //! CLK: clocks that step back, jump ahead, or are read too early.
 
 use crate::guarantees::support::*;
-use ixion::{Clock, Outcome, Tick, TimingWheel};
+use crate::uptime::{after, tick};
+use ixion::{Outcome, TimingWheel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// CLK-01. There, a reading that was smaller than the one before panicked in the wheel.
 #[test]
 fn a_wheel_that_is_told_an_earlier_time_stands_still() {
-    let mut wheel = TimingWheel::new();
+    let mut wheel = TimingWheel::starting_at(tick(0));
     for deadline in [24, 25, 26, 30] {
-        wheel.start_timer(Tick::new(67_137_000 + deadline), deadline);
+        wheel.start_timer(tick(67_137_000 + deadline), deadline);
     }
     let mut fired = Vec::new();
     for now in [25, 24, 24, 30] {
         let before = wheel.now();
-        while let Some(due) = wheel.pop_expired(Tick::new(67_137_000 + now)) {
+        while let Some(due) = wheel.pop_expired(tick(67_137_000 + now)) {
             fired.push((now, due.item));
         }
         assert!(wheel.now() >= before);
@@ -33,20 +34,20 @@ fn a_clock_that_steps_back_expires_nothing_twice_and_nothing_early_by_its_highes
         bench.watch(number, ms_of(67_137_000 + at), &[1]);
     }
     let expired = [25, 24, 24, 30].map(|now| {
-        bench.clock.advance_to(ms_of(67_137_000 + now));
+        bench.advance_to(ms_of(67_137_000 + now));
         bench.drive().0
     });
     assert_eq!(expired, [2, 0, 0, 2]);
     assert!(bench.take_log().into_iter().map(|end| end.0).eq(0..4), "each once");
     // Back by 38 s for a second, and then on as if nothing had been.
-    let now = bench.clock.elapsed();
+    let now = bench.elapsed();
     (4..7).zip([500, 1000, 40_000]).for_each(|(number, ms)| drop(bench.watch(number, ms_of(ms), &[1])));
     for at in 0..1000 {
-        bench.clock.advance_to(now - Duration::from_secs(38) + ms_of(at));
+        bench.advance_to(now - Duration::from_secs(38) + ms_of(at));
         assert_eq!(bench.drive().0, 0);
     }
     for (after, expired) in [(999, 1), (1000, 1), (39_999, 0), (40_000, 1)] {
-        bench.clock.advance_to(now + ms_of(after));
+        bench.advance_to(now + ms_of(after));
         assert_eq!(bench.drive().0, expired, "{after} ms after");
     }
     bench.assert_left(0, 0, 0);
@@ -73,7 +74,7 @@ fn arm(bench: &Arc<Bench>, runs: &Arc<Mutex<Vec<(u64, u64)>>>, point: u64, misse
         if outcome != Outcome::Expired {
             return;
         }
-        let now = shared.clock.now().as_u64();
+        let now = after(shared.clock.now());
         noted.lock().unwrap().push((now, point));
         let next = match missed {
             Missed::Skip => now / PERIOD + 1,
@@ -81,7 +82,7 @@ fn arm(bench: &Arc<Bench>, runs: &Arc<Mutex<Vec<(u64, u64)>>>, point: u64, misse
         };
         arm(&shared, &noted, next, missed);
     }));
-    let now = bench.clock.elapsed();
+    let now = bench.elapsed();
     let timeout = match missed {
         Missed::Delay => ms_of(PERIOD),
         Missed::Skip | Missed::Burst => ms_of(point * PERIOD).saturating_sub(now),
@@ -113,7 +114,7 @@ fn after_a_jump_of_the_clock_a_periodic_operation_skips_catches_up_or_goes_on_as
                 Missed::Delay => (vec![(now, 2)], now + PERIOD),
             };
             assert!(drives == expected.len() && last[1..] == expected);
-            assert_eq!(bench.purgatory.next_expiration(), Some(Tick::new(next)), "then in its pace again");
+            assert_eq!(bench.purgatory.next_expiration(), Some(tick(next)), "then in its pace again");
             assert_eq!(bench.purgatory.shutdown(), 1); // what waits holds the bench
         }
     }
@@ -147,8 +148,8 @@ fn a_timeout_that_a_long_callback_registers_counts_from_the_time_at_which_it_doe
     let bench = Arc::new(Bench::new());
     arm(&bench, 1000);
     for left in (1..=1000).rev() {
-        let now = bench.clock.now().as_u64();
-        assert_eq!(bench.purgatory.next_expiration(), Some(Tick::new(now + 10)));
+        let now = after(bench.clock.now());
+        assert_eq!(bench.purgatory.next_expiration(), Some(tick(now + 10)));
         bench.advance(9);
         assert_eq!(bench.drive().0, 0);
         bench.advance(1);

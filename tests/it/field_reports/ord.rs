@@ -1,8 +1,9 @@
 //! ORD: order, and the next deadline.
 
 use crate::guarantees::support::*;
+use crate::uptime::{after, tick};
 use ixion::testing::{Script, Step, When};
-use ixion::{Cancelled, Outcome, Tick, TimingWheel};
+use ixion::{Cancelled, Outcome, TimingWheel};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,17 +27,17 @@ fn boundaries() -> impl Iterator<Item = u64> {
 fn far_timers_on_every_level_do_not_hide_a_near_one_that_crosses_a_boundary() {
     for boundary in boundaries() {
         let now = boundary - 100;
-        let mut wheel = TimingWheel::new();
+        let mut wheel = TimingWheel::starting_at(tick(0));
         let far: Vec<_> = far_ones()
             .filter(|far| *far > now + 333)
-            .map(|far| (wheel.start_timer(Tick::new(far), far), far))
+            .map(|far| (wheel.start_timer(tick(far), far), far))
             .collect();
-        assert_eq!(wheel.pop_expired(Tick::new(now)), None);
-        let near = wheel.start_timer(Tick::new(now + 333), 0);
-        assert_eq!(wheel.next_expiration(), Some(Tick::new(now + 333)));
-        assert_eq!(wheel.pop_expired(Tick::new(now + 332)), None);
-        assert_eq!(wheel.pop_expired(Tick::new(now + 333)).map(|it| it.id), Some(near));
-        assert_eq!(wheel.pop_expired(Tick::new(now + 333)), None);
+        assert_eq!(wheel.pop_expired(tick(now)), None);
+        let near = wheel.start_timer(tick(now + 333), 0);
+        assert_eq!(wheel.next_expiration(), Some(tick(now + 333)));
+        assert_eq!(wheel.pop_expired(tick(now + 332)), None);
+        assert_eq!(wheel.pop_expired(tick(now + 333)).map(|it| it.id), Some(near));
+        assert_eq!(wheel.pop_expired(tick(now + 333)), None);
         for (id, deadline) in far {
             assert_eq!(wheel.stop_timer(id), Some(deadline), "still pending");
         }
@@ -57,7 +58,7 @@ fn far_timeouts_do_not_hide_a_near_one_in_a_purgatory() {
         bench.advance(now);
         assert_eq!(bench.drive().0, 0);
         bench.watch(0, ms_of(333), &[1]);
-        assert_eq!(bench.purgatory.next_expiration(), Some(Tick::new(now + 333)));
+        assert_eq!(bench.purgatory.next_expiration(), Some(tick(now + 333)));
         bench.advance(332);
         assert_eq!(bench.drive().0, 0);
         bench.advance(1);
@@ -94,15 +95,15 @@ fn equal_deadlines_of_a_purgatory_expire_in_order_of_registration_whatever_the_s
 /// short ones that kept coming.
 #[test]
 fn a_long_timeout_is_served_at_its_time_though_shorter_ones_keep_coming_and_passes_are_bounded() {
-    let mut wheel = TimingWheel::new();
-    wheel.start_timer(Tick::new(10_000), true);
+    let mut wheel = TimingWheel::starting_at(tick(0));
+    wheel.start_timer(tick(10_000), true);
     let mut late_comers_before = 0;
     for now in (0..=10_000).step_by(10) {
-        wheel.start_timer(Tick::new(now + 9_000), false);
+        wheel.start_timer(tick(now + 9_000), false);
         let mut budget = 200;
         let mut all = Vec::new();
-        while let ixion::Step::Expired(due) = wheel.pop_expired_within(Tick::new(now), &mut budget) {
-            all.push((due.deadline.as_u64(), due.item));
+        while let ixion::Step::Expired(due) = wheel.pop_expired_within(tick(now), &mut budget) {
+            all.push((after(due.deadline), due.item));
         }
         late_comers_before += all.iter().take_while(|due| !due.1).filter(|due| due.0 > 10_000).count();
         assert_eq!(all.iter().any(|due| due.1), now == 10_000, "at {now}: {all:?}");

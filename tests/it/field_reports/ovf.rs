@@ -1,7 +1,8 @@
 //! OVF: overflow, wrapping round, and the far future.
 
 use crate::guarantees::support::*;
-use ixion::{Cancelled, Clock, Outcome, Tick, TimingWheel};
+use crate::uptime::tick;
+use ixion::{Cancelled, Clock, Outcome, TimingWheel};
 use std::time::Duration;
 
 const DAY: u64 = 24 * 3600 * 1000;
@@ -15,7 +16,7 @@ fn infinite_timeouts_at_any_uptime_do_not_expire_and_can_be_cancelled() {
     let timeouts = [Duration::MAX, Duration::from_nanos(u64::MAX), ms_of(i64::MAX as u64)];
     let mut waiting = Vec::new();
     for start in [0, 1_000_000_000_000] {
-        bench.clock.advance_to(ms_of(start));
+        bench.advance_to(ms_of(start));
         // 2^64 ns are 584 years, so those of the first round are left behind before the second begins.
         waiting.extend(timeouts.iter().map(|timeout| bench.watch(0, *timeout, &[1])));
         for _ in 0..3000 {
@@ -40,15 +41,15 @@ fn a_purgatory_of_any_age_takes_ordinary_timeouts() {
             if pending {
                 bench.watch(9, ms_of(u64::MAX - 2), &[9]);
             }
-            bench.clock.advance_to(ms_of(age));
+            bench.advance_to(ms_of(age));
             assert_eq!(bench.drive().0, 0);
             let timeouts = [10_000, 1, 0];
             timeouts.into_iter().zip(0..).for_each(|(ms, number)| drop(bench.watch(number, ms_of(ms), &[1])));
             for (after, number) in [(0, 2), (1, 1), (10_000, 0)] {
-                assert_eq!(bench.purgatory.next_expiration(), Some(Tick::new(age + after)));
-                bench.clock.advance_to(ms_of(age + after) - Duration::from_nanos(u64::from(after > 0)));
+                assert_eq!(bench.purgatory.next_expiration(), Some(tick(age + after)));
+                bench.advance_to(ms_of(age + after) - Duration::from_nanos(u64::from(after > 0)));
                 assert_eq!(bench.drive().0, usize::from(after == 0), "not before");
-                bench.clock.advance_to(ms_of(age + after));
+                bench.advance_to(ms_of(age + after));
                 let _ = bench.drive();
                 assert_eq!(bench.take_log(), [(number, Outcome::Expired)]);
             }
@@ -89,11 +90,11 @@ fn a_step_of_whole_turns_expires_exactly_what_is_due() {
         }) {
             let delays = || (1..=turn).chain(turn + 1..=turn + 100);
             let due = delays().filter(|delay| *delay <= step).count();
-            let mut wheel = TimingWheel::starting_at(Tick::new(cursor));
+            let mut wheel = TimingWheel::starting_at(tick(cursor));
             for delay in delays() {
-                wheel.start_timer(Tick::new(cursor + delay), delay);
+                wheel.start_timer(tick(cursor + delay), delay);
             }
-            let now = Tick::new(cursor + step);
+            let now = tick(cursor + step);
             let fired: Vec<u64> = std::iter::from_fn(|| wheel.pop_expired(now)).map(|it| it.item).collect();
             assert!(fired.into_iter().eq(1..=due as u64), "at {cursor} + {step}");
             assert!(wheel.next_expiration().is_none_or(|next| next > now), "none is left overdue");
@@ -140,9 +141,9 @@ fn timeouts_beyond_32_bits_of_milliseconds_are_kept() {
     bench.advance(6000);
     assert_eq!(bench.drive().0, 0);
     for (number, ms) in (0..).zip(timeouts) {
-        bench.clock.advance_to(ms_of(ms - 1));
+        bench.advance_to(ms_of(ms - 1));
         assert_eq!(bench.drive().0, 0);
-        bench.clock.advance_to(ms_of(ms));
+        bench.advance_to(ms_of(ms));
         assert_eq!(bench.drive().0, 1);
         assert_eq!(bench.take_log(), [(number, Outcome::Expired)]);
     }
@@ -152,7 +153,7 @@ fn timeouts_beyond_32_bits_of_milliseconds_are_kept() {
 #[test]
 fn a_setting_of_the_maximum_is_a_long_wait_that_an_event_ends() {
     let bench = Bench::new();
-    bench.clock.advance_to(ms_of(1_000_000_000_000));
+    bench.advance_to(ms_of(1_000_000_000_000));
     let grace = Duration::from_secs(5);
     let timeouts =
         [ms_of(u64::MAX), ms_of(i64::MAX as u64), Duration::MAX, ms_of(u64::MAX).saturating_add(grace)];
@@ -176,7 +177,7 @@ fn cancelling_after_time_has_crossed_a_high_bit_takes_out_the_right_operation() 
     for bits in [6, 12, 18, 24, 30, 36, 42, 48, 54, 60] {
         for before in [false, true] {
             let (bench, edge) = (Bench::with(|builder| builder.shards(1)), 1u64 << bits);
-            bench.clock.advance_to(ms_of(edge - 20));
+            bench.advance_to(ms_of(edge - 20));
             assert_eq!(bench.drive().0, 0);
             let cancelled = bench.watch(0, ms_of(70), &[1]);
             bench.watch(1, ms_of(70), &[1]);
@@ -188,8 +189,8 @@ fn cancelling_after_time_has_crossed_a_high_bit_takes_out_the_right_operation() 
             assert_eq!(bench.purgatory.cancel(cancelled.id).is_cancelled(), !before);
             bench.watch(2, ms_of(30), &[1]);
             for (number, at) in [(2, 40), (1, 50)] {
-                assert_eq!(bench.purgatory.next_expiration(), Some(Tick::new(edge + at)));
-                bench.clock.advance_to(ms_of(edge + at - 1));
+                assert_eq!(bench.purgatory.next_expiration(), Some(tick(edge + at)));
+                bench.advance_to(ms_of(edge + at - 1));
                 assert_eq!(bench.drive().0, 0);
                 bench.advance(1);
                 assert_eq!(bench.drive().0, 1);

@@ -1,7 +1,8 @@
 //! PRE: precision, and drift.
 
 use crate::guarantees::support::*;
-use ixion::{Clock, ManualClock, Outcome, Purgatory, Resolution, Tick, TimingWheel};
+use crate::uptime::{after, tick};
+use ixion::{Clock, ManualClock, Outcome, Purgatory, Resolution, TimingWheel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -84,9 +85,9 @@ fn what_is_registered_by_a_drive_that_catches_up_counts_from_the_real_present() 
         bench.advance(slots - 10);
         assert_eq!(bench.drive().0, 2);
         assert_eq!(bench.take_log(), [(0, Outcome::Expired), (9, Outcome::Expired)]);
-        let now = bench.clock.now().as_u64();
+        let now = after(bench.clock.now());
         for (number, after) in (1..).zip([1, 10, slots - 1]) {
-            bench.clock.advance_to(ms_of(now + after - 1));
+            bench.advance_to(ms_of(now + after - 1));
             assert_eq!(bench.drive().0, 0, "{after} after {now} is not over");
             bench.advance(1);
             assert_eq!(bench.drive().0, 1, "{after} after {now} is over");
@@ -99,17 +100,17 @@ fn what_is_registered_by_a_drive_that_catches_up_counts_from_the_real_present() 
 #[test]
 fn what_is_started_while_a_wheel_catches_up_expires_at_its_deadline() {
     for slots in [64, 4096] {
-        let mut wheel = TimingWheel::new();
-        wheel.start_timer(Tick::new(1), 0);
+        let mut wheel = TimingWheel::starting_at(tick(0));
+        wheel.start_timer(tick(1), 0);
         let now = slots - 10;
-        assert_eq!(wheel.pop_expired(Tick::new(now)).map(|it| it.item), Some(0));
+        assert_eq!(wheel.pop_expired(tick(now)).map(|it| it.item), Some(0));
         for after in [1, 10, slots - 1] {
-            wheel.start_timer(Tick::new(now + after), after);
+            wheel.start_timer(tick(now + after), after);
         }
-        assert_eq!(wheel.pop_expired(Tick::new(now)), None);
+        assert_eq!(wheel.pop_expired(tick(now)), None);
         for after in [1, 10, slots - 1] {
-            assert_eq!(wheel.pop_expired(Tick::new(now + after - 1)), None);
-            assert_eq!(wheel.pop_expired(Tick::new(now + after)).map(|it| it.item), Some(after));
+            assert_eq!(wheel.pop_expired(tick(now + after - 1)), None);
+            assert_eq!(wheel.pop_expired(tick(now + after)).map(|it| it.item), Some(after));
         }
     }
 }
@@ -124,7 +125,7 @@ fn a_periodic_operation_that_registers_for_the_next_point_of_its_grid_does_not_d
         let mut op = bench.probe(0);
         let (shared, noted) = (Arc::clone(bench), Arc::clone(runs));
         op.at_end = Some(Box::new(move |_| {
-            noted.lock().unwrap().push(shared.clock.now().as_u64());
+            noted.lock().unwrap().push(after(shared.clock.now()));
             // What the handler does takes its time, once more than two periods.
             shared.advance(if round == 500 { 250 } else { 7 });
             if round < 1000 {
@@ -132,14 +133,14 @@ fn a_periodic_operation_that_registers_for_the_next_point_of_its_grid_does_not_d
             }
         }));
         let next = ms_of((round + 1) * 100);
-        let timeout = if on_grid { next.saturating_sub(bench.clock.elapsed()) } else { ms_of(100) };
+        let timeout = if on_grid { next.saturating_sub(bench.elapsed()) } else { ms_of(100) };
         bench.wait(op, timeout, &[1]);
     }
     for on_grid in [true, false] {
         let (bench, runs) = (Arc::new(Bench::new()), Arc::default());
         arm(&bench, &runs, 0, on_grid);
         while let Some(next) = bench.purgatory.next_expiration() {
-            bench.clock.advance_to(bench.clock.elapsed().max(ms_of(next.as_u64())));
+            bench.advance_to(bench.elapsed().max(ms_of(after(next))));
             assert_eq!(bench.drive().0, 1);
         }
         let runs = runs.lock().unwrap();
@@ -171,16 +172,16 @@ fn timeouts_around_the_boundaries_of_levels_expire_in_the_tick_that_they_round_u
             (boundary, 64u64.pow(level)),
             (boundary + Duration::from_nanos(1), 64u64.pow(level) + 1),
         ];
-        for (timeout, tick) in timeouts {
+        for (timeout, due) in timeouts {
             let bench = Bench::with(|builder| builder.shards(1));
             bench.watch(0, timeout, &[]);
             bench.watch(1, NEVER, &[]);
-            assert_eq!(bench.purgatory.next_expiration(), Some(Tick::new(tick)));
-            bench.clock.advance_to(ms_of(tick) - Duration::from_nanos(1));
-            assert_eq!(bench.drive().0, 0, "{timeout:?} is not over before tick {tick}");
-            assert_eq!(bench.purgatory.next_expiration(), Some(Tick::new(tick)), "it is not passed over");
-            bench.clock.advance_to(ms_of(tick));
-            assert_eq!(bench.drive().0, 1, "{timeout:?} is over at tick {tick}");
+            assert_eq!(bench.purgatory.next_expiration(), Some(tick(due)));
+            bench.advance_to(ms_of(due) - Duration::from_nanos(1));
+            assert_eq!(bench.drive().0, 0, "{timeout:?} is not over before tick {due}");
+            assert_eq!(bench.purgatory.next_expiration(), Some(tick(due)), "it is not passed over");
+            bench.advance_to(ms_of(due));
+            assert_eq!(bench.drive().0, 1, "{timeout:?} is over at tick {due}");
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use super::watched;
 use crate::guarantees::support::*;
-use ixion::{Cancelled, DelayedOperation, Outcome, Purgatory, RejectReason, Tick, TimingWheel};
+use crate::uptime::tick;
+use ixion::{Cancelled, DelayedOperation, Outcome, Purgatory, RejectReason, TimingWheel};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, RwLock};
@@ -52,8 +53,8 @@ fn operations_that_register_themselves_again_with_no_timeout_run_once_a_drive_an
 /// REE-01, of a wheel: whoever takes what is due first, and starts it again afterwards, comes to an end.
 #[test]
 fn timers_that_are_started_again_after_all_that_was_due_is_taken_expire_once_a_turn() {
-    let mut wheel = TimingWheel::new();
-    let now = Tick::new(5);
+    let mut wheel = TimingWheel::starting_at(tick(0));
+    let now = tick(5);
     for n in 0..1000u32 {
         wheel.start_timer(now, n);
     }
@@ -148,14 +149,14 @@ fn a_callback_that_resets_its_siblings_is_told_which_will_run_now_and_the_others
 #[test]
 fn between_two_pops_siblings_may_be_stopped_and_restarted() {
     for k in 0..10usize {
-        let mut wheel = TimingWheel::new();
-        let ids: Vec<_> = (0..10usize).map(|n| wheel.start_timer(Tick::new(70), n)).collect();
+        let mut wheel = TimingWheel::starting_at(tick(0));
+        let ids: Vec<_> = (0..10usize).map(|n| wheel.start_timer(tick(70), n)).collect();
         let mut fired = Vec::new();
-        while let Some(due) = wheel.pop_expired(Tick::new(70)) {
+        while let Some(due) = wheel.pop_expired(tick(70)) {
             fired.push(due.item);
             if due.item == k {
                 assert_eq!(wheel.stop_timer(due.id), None, "its own is over");
-                assert!(!wheel.restart_timer(due.id, Tick::new(70)));
+                assert!(!wheel.restart_timer(due.id, tick(70)));
                 if k > 0 {
                     assert_eq!(wheel.stop_timer(ids[k - 1]), None, "the one before has fired");
                 }
@@ -163,10 +164,10 @@ fn between_two_pops_siblings_may_be_stopped_and_restarted() {
                     assert_eq!(wheel.stop_timer(ids[k + 1]), Some(k + 1));
                 }
                 if k + 2 < 10 {
-                    assert!(wheel.restart_timer(ids[k + 2], Tick::new(70)), "to the end of its own slot");
+                    assert!(wheel.restart_timer(ids[k + 2], tick(70)), "to the end of its own slot");
                 }
                 if k + 3 < 10 {
-                    assert!(wheel.restart_timer(ids[k + 3], Tick::new(5000)), "to another level");
+                    assert!(wheel.restart_timer(ids[k + 3], tick(5000)), "to another level");
                 }
             }
             wheel.check_invariants();
@@ -174,7 +175,7 @@ fn between_two_pops_siblings_may_be_stopped_and_restarted() {
         let mut expected: Vec<usize> = (0..10).filter(|n| *n <= k || *n > k + 3).collect();
         expected.extend((k + 2 < 10).then_some(k + 2));
         assert_eq!(fired, expected);
-        let later = wheel.pop_expired(Tick::new(5000)).map(|due| due.item);
+        let later = wheel.pop_expired(tick(5000)).map(|due| due.item);
         assert_eq!(later, (k + 3 < 10).then_some(k + 3));
         assert!(wheel.is_empty());
     }

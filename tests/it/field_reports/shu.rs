@@ -1,7 +1,8 @@
 //! SHU: shutdown. What needs the expirer's thread is in `threads`.
 
 use crate::guarantees::support::*;
-use ixion::{Cancelled, Outcome, Registration, Tick, TimingWheel};
+use crate::uptime::tick;
+use ixion::{Cancelled, Outcome, Registration, TimingWheel};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
@@ -108,17 +109,17 @@ fn after_all_are_cancelled_the_counts_are_zero_and_everything_can_be_used_again(
 /// SHU-07, of a wheel.
 #[test]
 fn a_wheel_whose_timers_were_all_stopped_is_empty_and_can_be_used_again() {
-    let mut wheel = TimingWheel::starting_at(Tick::new(100));
+    let mut wheel = TimingWheel::starting_at(tick(100));
     for round in [1000u64, 10] {
-        let deadline = |n: u64| Tick::new([50, 100, 101][n as usize % 3] + (1 << (n % 11 * 6)) * (n % 2));
+        let deadline = |n: u64| tick([50, 100, 101][n as usize % 3] + (1 << (n % 11 * 6)) * (n % 2));
         let ids: Vec<_> = (0..round).map(|n| wheel.start_timer(deadline(n), n)).collect();
         // Something is due and not popped, something is being moved down.
-        let _ = wheel.pop_expired_within(Tick::new(5000), &mut 1);
+        let _ = wheel.pop_expired_within(tick(5000), &mut 1);
         assert_eq!(wheel.len() as u64, round - 1);
         let stopped = ids.into_iter().filter_map(|id| wheel.stop_timer(id)).count();
         assert_eq!((stopped as u64, wheel.len(), wheel.next_expiration()), (round - 1, 0, None));
         wheel.check_invariants();
     }
-    wheel.start_timer(Tick::new(1), 1);
+    wheel.start_timer(tick(1), 1);
     assert_eq!(wheel.into_items().count(), 1);
 }

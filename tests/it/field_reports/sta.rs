@@ -2,7 +2,8 @@
 
 use super::support::*;
 use crate::guarantees::support::*;
-use ixion::{Outcome, Step, Tick, TimingWheel};
+use crate::uptime::tick;
+use ixion::{Outcome, Step, TimingWheel};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
@@ -67,14 +68,14 @@ fn what_is_due_while_a_thread_is_inside_it_does_not_keep_the_driver_awake() {
 #[test]
 fn what_a_wheel_moves_for_near_timers_does_not_depend_on_how_many_are_far() {
     let work = |far: u64| {
-        let mut wheel = TimingWheel::new();
+        let mut wheel = TimingWheel::starting_at(tick(0));
         for n in 0..far {
-            wheel.start_timer(Tick::new((1 << 30) + n * 7919), n);
+            wheel.start_timer(tick((1 << 30) + n * 7919), n);
         }
         let (mut budget, mut fired) = (usize::MAX, 0);
         for now in 1..=4000 {
-            wheel.start_timer(Tick::new(now + n_away(now)), now);
-            while let Step::Expired(_) = wheel.pop_expired_within(Tick::new(now), &mut budget) {
+            wheel.start_timer(tick(now + n_away(now)), now);
+            while let Step::Expired(_) = wheel.pop_expired_within(tick(now), &mut budget) {
                 fired += 1;
             }
         }
@@ -92,11 +93,11 @@ fn what_a_wheel_moves_for_near_timers_does_not_depend_on_how_many_are_far() {
 fn a_timer_of_three_years_is_one_step_and_one_wake_up() {
     under_watch(|| {
         const THREE_YEARS: u64 = 3 * 365 * 24 * 3600 * SECOND;
-        let mut wheel = TimingWheel::new();
-        wheel.start_timer(Tick::new(THREE_YEARS), 0);
+        let mut wheel = TimingWheel::starting_at(tick(0));
+        wheel.start_timer(tick(THREE_YEARS), 0);
         let mut budget = 100;
-        assert_eq!(wheel.pop_expired_within(Tick::new(THREE_YEARS - 1), &mut budget), Step::Done);
-        assert!(matches!(wheel.pop_expired_within(Tick::new(THREE_YEARS), &mut budget), Step::Expired(_)));
+        assert_eq!(wheel.pop_expired_within(tick(THREE_YEARS - 1), &mut budget), Step::Done);
+        assert!(matches!(wheel.pop_expired_within(tick(THREE_YEARS), &mut budget), Step::Expired(_)));
         assert!(budget >= 100 - 11, "one move for each level at most, and the expiry");
 
         let mut driver = Sleeper::new();

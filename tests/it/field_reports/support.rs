@@ -1,6 +1,7 @@
 //! What the scenarios share: a driver that sleeps on a manual clock and a watchdog.
 
 use crate::guarantees::support::Bench;
+use crate::uptime::{after, tick};
 use ixion::{Expired, Tick, TimingWheel};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,7 +40,7 @@ impl Sleeper {
             assert!(self.wake_ups - before < 100, "it spins at {now:?}");
             self.until = self.bench.drive().1.next;
         }
-        self.bench.take_log().into_iter().map(|(number, _)| (now.as_u64(), number)).collect()
+        self.bench.take_log().into_iter().map(|(number, _)| (after(now), number)).collect()
     }
 
     /// Lets this many milliseconds pass, one after the other, as the sleeper sees them. Returns what ended, and when.
@@ -55,8 +56,8 @@ impl Sleeper {
 
 /// All that is due: deadlines and items, in order.
 pub(crate) fn pop_all(wheel: &mut TimingWheel<u64>, now: u64) -> Vec<(u64, u64)> {
-    let due = std::iter::from_fn(|| wheel.pop_expired(Tick::new(now)));
-    let all = due.map(|Expired { deadline, item, .. }| (deadline.as_u64(), item)).collect();
+    let due = std::iter::from_fn(|| wheel.pop_expired(tick(now)));
+    let all = due.map(|Expired { deadline, item, .. }| (after(deadline), item)).collect();
     wheel.check_invariants();
     all
 }

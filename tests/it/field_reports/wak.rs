@@ -2,7 +2,8 @@
 
 use super::support::*;
 use crate::guarantees::support::*;
-use ixion::{Outcome, Tick, TimingWheel};
+use crate::uptime::tick;
+use ixion::{Outcome, TimingWheel};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
@@ -69,10 +70,10 @@ fn a_reset_to_a_time_that_has_passed_wakes_the_driver_at_once() {
     assert_eq!(driver.come_round(), [(100, 0)]);
     assert_eq!(driver.pass_time(10_000), [], "once");
 
-    let mut wheel = TimingWheel::starting_at(Tick::new(100));
-    let x = wheel.start_timer(Tick::new(10_000), 0);
-    assert!(wheel.restart_timer(x, Tick::new(50)));
-    assert_eq!(wheel.next_expiration(), Some(Tick::new(50)));
+    let mut wheel = TimingWheel::starting_at(tick(100));
+    let x = wheel.start_timer(tick(10_000), 0);
+    assert!(wheel.restart_timer(x, tick(50)));
+    assert_eq!(wheel.next_expiration(), Some(tick(50)));
     assert_eq!(pop_all(&mut wheel, 100), [(50, 0)]);
     assert_eq!(pop_all(&mut wheel, 10_000), []);
 }

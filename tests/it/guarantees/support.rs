@@ -2,7 +2,7 @@
 
 pub(crate) use crate::uptime::{clock, start, tick};
 use ixion::{
-    DelayedOperation, Drive, ManualClock, OperationId, Outcome, Purgatory, Registration, RejectReason,
+    Clock, DelayedOperation, Drive, ManualClock, OperationId, Outcome, Purgatory, Registration, RejectReason,
     Resolution,
 };
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -138,6 +138,11 @@ impl Bench {
 
     pub(crate) fn advance(&self, ms: u64) {
         self.clock.advance(ms_of(ms));
+    }
+
+    /// How long the clock has been running since its start.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.clock.elapsed() - ms_of(start())
     }
 
     /// Moves the clock to so long after its start.
