@@ -1,7 +1,7 @@
 //! What a [`Purgatory`](crate::Purgatory) and its expirer share: the shards, and how a held operation is ended.
 //!
-//! The shards' locks are leaves: no two of them, and nothing else, is held together with one. The mutex in an
-//! operation's cell is locked by its holder alone, with no other lock held.
+//! The shards' locks are leaves: nothing is locked while one of them is held, no other shard either. The mutex in an
+//! operation's cell is locked by its holder alone, and a shard's lock may be taken under it.
 
 use crate::alarm::Alarm;
 use crate::clock::Clock;
