@@ -12,7 +12,7 @@
 //!  shared       purgatory ─▶ watch lists, operation ─▶ alarm, trampoline, metrics
 //!  seams        clock · sync                                   Instant::now only in clock; locks and atomics only in sync
 //!  pure         wheel ─▶ tick                                  no clock, lock, atomic or thread
-//!  below        fault                                          what models plant; a constant in a build
+//!  below        fault · steps                                  what models plant and tests count; nothing in a build
 //! ```
 //!
 //! # The protocol
@@ -32,7 +32,7 @@
 //! 3. lets go: `compare_exchange(BUSY, 0)`. If that fails, something has come meanwhile: back to 1.
 //!
 //! After sixteen rounds it hands the operation on, BUSY and all, to a queue of the home shard, and asks for a drive.
-//! Every call that comes by that shard goes on with what is in the queue.
+//! Every call by a key of that shard, and every drive, goes on with what is in the queue.
 //!
 //! ```text
 //!                  mark: takes the hold
@@ -81,8 +81,9 @@
 //! # The order of the locks
 //!
 //! Every lock of a shard is a leaf: nothing else is locked while it is held, no other shard either. The mutex in a cell
-//! is taken by its holder alone; a shard's lock may be taken under it, never the other way round. An expirer's roster may be held while a purgatory's list of
-//! bells is, and that while a bell is. No user code runs under any of them but `K`'s `Eq`.
+//! is taken by its holder alone; a shard's lock may be taken under it, never the other way round. An expirer's roster may
+//! be held while a purgatory's list of bells is, and that while a bell is. Of user code only the looks run under a lock, the
+//! operation's own, for which nobody waits; and `K`'s `Eq`, under a shard's.
 //!
 //! # The races
 //!
@@ -99,14 +100,14 @@
 //!   (`an_event_an_expiry_and_a_cancellation_at_once`). The compare-exchange from none.
 //! * **A forced completion, or a hand-back, of an operation that a thread is inside**
 //!   (`a_forced_completion_against_a_busy_operation`, `handing_back_a_busy_operation`, and the same for a cancellation and
-//!   a shutdown). Decided at once; acted on by the
-//!   thread inside. It cannot be handed back without waiting, so it is completed with the outcome, never dropped in
-//!   silence.
+//!   a shutdown). Decided at once; acted on by the thread inside. It cannot be handed back without waiting, so it is
+//!   completed with the outcome, never dropped in silence.
 //! * **Cancelling or forcing by key against a registration** (`cancel_for_key_against_a_registration`,
 //!   `force_for_key_against_a_registration`, `an_expiry_against_a_registration`). The decider does not unlink.
 //!   If it did, the registering thread would add the next key to a list that nobody clears.
-//! * **Shutdown against a registration** (`a_shutdown_against_a_registration`, `a_hand_back_against_a_registration`). The flag is read under the same hold of
-//!   the lock that inserts, and set under it: a registration is swept up, or sees the flag.
+//! * **Shutdown against a registration** (`a_shutdown_against_a_registration`, `a_hand_back_against_a_registration`). The
+//!   flag is read under the same hold of the lock that inserts, and set under it: a registration is swept up, or sees the
+//!   flag.
 //! * **A reset against expiry** (`a_reset_against_expiry`). Whoever has the lock first. A timer that was taken out is not
 //!   put back.
 //! * **A reset by key against a registration** (`a_reset_for_key_against_a_registration`). Armed, watched and known by its
@@ -157,7 +158,7 @@
 //!   does not.
 //! * *A lock for the wheels apart from the lists'.* A tie (0.95 to 1.06), and twice the locks to register.
 //! * *Looks by shared reference under the list's lock.* Twice as fast where a hundred wait on a key, but user code under a
-//!   lock. Numbers that the engine can compare by itself will do the same without.
+//!   lock. Numbers that the engine compares by itself save the looks without.
 //! * *A thread for each purgatory* (Kafka: two). One for all of them sleeps until the earliest deadline.
 //! * *Keeping the earliest deadline of every bucket exactly*, in a heap of its chunks. It costs every start and stop
 //!   something, and only a bucket with many thousand timers can tell.
