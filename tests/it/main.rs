@@ -2,6 +2,7 @@
 
 mod field_reports;
 mod guarantees;
+mod jobs;
 mod kafka_delayed_operation;
 mod kafka_elsewhere;
 mod kafka_replica_manager;

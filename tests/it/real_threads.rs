@@ -1,14 +1,13 @@
 //! The expirer's thread, in real time. The only tests that sleep; lower bounds are exact, upper ones are wide.
 
+use crate::guarantees::support::ms_of as ms;
+use crate::jobs::{Jobs, SOON, job};
 use ixion::{Clock, DelayedOperation, Expirer, ManualClock, Outcome, Purgatory, SystemClock};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
-
-/// A bound for what must happen soon on a machine that may be busy.
-const SOON: Duration = Duration::from_secs(20);
 
 struct Timed {
     started: Instant,
@@ -32,10 +31,6 @@ fn start(purgatory: &Timers, timeout: Duration) -> Receiver<(Duration, Outcome)>
     let op = Timed { started: Instant::now(), end };
     let _ = purgatory.try_complete_else_watch(op, timeout, [1]).expect("open");
     ended
-}
-
-fn ms(ms: u64) -> Duration {
-    Duration::from_millis(ms)
 }
 
 /// Waits until a count of wake-ups stands still for a while.
@@ -213,8 +208,7 @@ fn an_expirer_may_be_dropped_on_its_own_thread() {
 
 #[test]
 fn two_expirers_whose_callbacks_drop_each_other_both_end() {
-    let purgatories: [_; 2] =
-        std::array::from_fn(|_| Arc::new(Purgatory::<u32, Job>::builder("two").build()));
+    let purgatories: [_; 2] = std::array::from_fn(|_| Arc::new(Jobs::builder("two").build()));
     let expirers: [_; 2] = std::array::from_fn(|n| Expirer::spawn(format!("two-{n}")).unwrap());
     let both_are_inside = Arc::new(Barrier::new(2));
     let (end, ended) = channel();
@@ -223,7 +217,7 @@ fn two_expirers_whose_callbacks_drop_each_other_both_end() {
     }
     for (purgatory, other) in purgatories.iter().zip(expirers.into_iter().rev()) {
         let (both_are_inside, end) = (Arc::clone(&both_are_inside), end.clone());
-        job(purgatory, ms(1), move || {
+        job(purgatory, ms(1), move |_| {
             both_are_inside.wait();
             drop(other);
             end.send(()).unwrap();
@@ -250,10 +244,10 @@ fn destructors_that_panic_on_the_expirers_thread_leave_it_alive() {
     let hook = move || {
         let _kept = &bomb;
     };
-    let armed = Arc::new(Purgatory::<u32, Job>::builder("armed").on_earlier_deadline(hook).build());
+    let armed = Arc::new(Jobs::builder("armed").on_earlier_deadline(hook).build());
     expirer.drive(&armed);
     let (gone, dropped) = (Arc::clone(&armed), channel());
-    job(&armed, ms(50), move || {
+    job(&armed, ms(50), move |_| {
         // The thread has the last hold on the engine now.
         drop(gone);
         dropped.0.send(()).unwrap();
@@ -281,37 +275,15 @@ fn cancelling_or_postponing_the_earliest_costs_one_wake_up_at_most() {
     assert!(settled(&expirer) <= before + 1, "the one at which the earliest was due");
 }
 
-/// An operation that does something when it ends.
-struct Job(Box<dyn FnOnce(Outcome) + Send>);
-
-impl DelayedOperation for Job {
-    fn try_complete(&mut self) -> bool {
-        false
-    }
-
-    fn on_complete(self, outcome: Outcome) {
-        (self.0)(outcome);
-    }
-}
-
-fn job(
-    purgatory: &Purgatory<u32, Job>,
-    timeout: Duration,
-    run: impl FnOnce() + Send + 'static,
-) -> Option<ixion::OperationId> {
-    let op = Job(Box::new(move |_| run()));
-    purgatory.try_complete_else_watch(op, timeout, [1]).expect("open").id()
-}
-
 #[test]
 fn callbacks_that_panic_harm_neither_the_thread_nor_the_other_purgatories() {
     let expirer = Expirer::spawn("panics").unwrap();
-    let bad: Purgatory<u32, Job> = Purgatory::builder("bad").on_panic(|_| panic!("the hook too")).build();
+    let bad = Jobs::builder("bad").on_panic(|_| panic!("the hook too")).build();
     let good = Timers::builder("good").build();
     expirer.drive(&bad);
     expirer.drive(&good);
     for _ in 0..20 {
-        job(&bad, ms(1), || panic!("callback"));
+        job(&bad, ms(1), |_| panic!("callback"));
         let ended = start(&good, ms(1));
         assert_eq!(ended.recv_timeout(SOON).expect("it expires").1, Outcome::Expired);
     }
@@ -352,21 +324,19 @@ fn a_clock_that_panics_holds_up_its_own_purgatory_alone() {
 #[test]
 fn callbacks_run_on_the_thread_of_the_given_name_and_it_ends_with_its_expirer() {
     let expirer = Expirer::spawn("my-expirer").unwrap();
-    let purgatory: Purgatory<u32, Job> = Purgatory::builder("named").build();
+    let purgatory = Jobs::builder("named").build();
     expirer.drive(&purgatory);
     let (name, named) = channel();
     // Its thread-locals are dropped when the thread ends: then this sees its other end closed.
     let (alive, gone) = channel::<()>();
     thread_local!(static ALIVE: std::cell::RefCell<Option<Sender<()>>> = const { std::cell::RefCell::new(None) });
-    // Its time begins once it is registered: what expires before that ends on the registering thread.
-    let id = job(&purgatory, Duration::MAX, move || {
+    job(&purgatory, ms(1), move |_| {
         ALIVE.set(Some(alive));
         name.send(thread::current().name().map(str::to_owned)).unwrap();
     });
-    assert!(purgatory.reset_timeout(id.expect("it waits"), ms(1)));
     assert_eq!(named.recv_timeout(SOON), Ok(Some("my-expirer".to_owned())));
     assert_eq!(gone.try_recv(), Err(std::sync::mpsc::TryRecvError::Empty));
-    let _hour = job(&purgatory, Duration::from_secs(3600), || ());
+    job(&purgatory, Duration::from_secs(3600), |_| ());
     let since = Instant::now();
     drop(expirer);
     assert!(since.elapsed() < SOON, "it does not sleep its hour");
@@ -378,18 +348,17 @@ fn callbacks_run_on_the_thread_of_the_given_name_and_it_ends_with_its_expirer() 
 fn purgatories_of_one_expirer_get_a_pass_each_in_turn() {
     const EACH: usize = 5000;
     let expirer = Expirer::spawn("turns").unwrap();
-    let purgatories: [Purgatory<u32, Job>; 3] =
-        ["gate", "a", "b"].map(|name| Purgatory::builder(name).build());
+    let purgatories: [Jobs; 3] = ["gate", "a", "b"].map(|name| Purgatory::builder(name).build());
     let (turns, ended) = channel();
     for (number, purgatory) in purgatories.iter().enumerate().skip(1) {
         for _ in 0..EACH {
             let turns = turns.clone();
-            job(purgatory, Duration::ZERO, move || turns.send(number).unwrap());
+            job(purgatory, Duration::ZERO, move |_| turns.send(number).unwrap());
         }
     }
     // The thread is held with the first one, until it has been given the others.
     let ((enter, entered), (open, gate)) = (channel(), channel::<()>());
-    job(&purgatories[0], Duration::ZERO, move || {
+    job(&purgatories[0], Duration::ZERO, move |_| {
         enter.send(()).unwrap();
         gate.recv().unwrap();
     });

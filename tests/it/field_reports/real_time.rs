@@ -1,32 +1,15 @@
 //! The scenarios on real threads in real time. That nothing is early, lost or overslept is exact; how late it may be is
 //! wide, for machines that are busy.
 
-use super::support::{SOON, rounds, under_watch};
+use super::support::{rounds, under_watch};
 use crate::guarantees::support::{Bench, NEVER, Probe, ms_of};
-use ixion::{
-    Cancelled, Clock, DelayedOperation, Expirer, OperationId, Outcome, Purgatory, SystemClock, Tick,
-    TimingWheel,
-};
+use crate::jobs::{Job, Jobs, SOON};
+use ixion::{Cancelled, Clock, Expirer, OperationId, Outcome, Purgatory, SystemClock, Tick, TimingWheel};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
-
-/// An operation that runs a closure when it ends, and never does by itself.
-struct Job(Box<dyn FnOnce(Outcome) + Send>);
-
-impl DelayedOperation for Job {
-    fn try_complete(&mut self) -> bool {
-        false
-    }
-
-    fn on_complete(self, outcome: Outcome) {
-        (self.0)(outcome);
-    }
-}
-
-type Jobs = Purgatory<u32, Job>;
 
 fn start(purgatory: &Jobs, timeout: Duration, key: u32, run: impl FnOnce() + Send + 'static) -> OperationId {
     let op = Job(Box::new(move |_| run()));

@@ -1,6 +1,6 @@
 //! REE: callbacks that come back into the engine, and deadlocks.
 
-use super::watched;
+use super::support::with_a_stack_of;
 use crate::guarantees::support::*;
 use crate::uptime::tick;
 use ixion::{Cancelled, DelayedOperation, Outcome, Purgatory, RejectReason, TimingWheel};
@@ -29,7 +29,7 @@ fn operations_that_register_themselves_again_with_no_timeout_run_once_a_drive_an
         }
     }
     for shards in [1, 16] {
-        watched(STACK, move || {
+        with_a_stack_of(STACK, move || {
             let (bench, runs) = (Bench::new(), Arc::new(AtomicUsize::new(0)));
             let builder = Purgatory::builder("again").clock(bench.clock.clone()).shards(shards);
             let purgatory: Arc<Purgatory<u32, Again>> = Arc::new(builder.build());
@@ -185,7 +185,7 @@ fn between_two_pops_siblings_may_be_stopped_and_restarted() {
 /// wanted the same lock.
 #[test]
 fn a_signal_under_a_lock_that_a_running_look_waits_for_returns_and_loses_nothing() {
-    watched(STACK, || {
+    with_a_stack_of(STACK, || {
         let bench = Bench::new();
         let (lock, done) = (Arc::new(RwLock::new(())), Arc::new(AtomicBool::new(false)));
         let ((enter, entered), (go_on, told)) = (channel(), channel::<()>());
@@ -274,7 +274,7 @@ fn destructors_of_operations_may_call_the_engine_by_whatever_end_they_are_droppe
             assert!(self.0.stats().registered > 0 && self.0.len() < 100 && !self.0.contains_key(&9));
         }
     }
-    watched(STACK, || {
+    with_a_stack_of(STACK, || {
         let bench = Bench::new();
         let caught = Arc::new(AtomicUsize::new(0));
         let panics = Arc::clone(&caught);
@@ -338,7 +338,7 @@ fn a_handler_that_fails_and_is_retried_at_once_costs_no_stack_and_others_go_on()
             }
         }
     }
-    watched(256 * 1024, || {
+    with_a_stack_of(256 * 1024, || {
         let (failed, given_up) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
         let purgatory: Arc<Purgatory<u32, Retry>> = Arc::new(Purgatory::builder("retry").build());
         let op = Retry(Arc::clone(&purgatory), Arc::clone(&failed), Arc::clone(&given_up));

@@ -1,13 +1,13 @@
 //! What the scenarios share: a driver that sleeps on a manual clock and a watchdog.
 
 use crate::guarantees::support::Bench;
+use crate::jobs::SOON;
 use crate::uptime::{after, tick};
 use ixion::{Expired, Tick, TimingWheel};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
-use std::time::Duration;
 
 /// An event loop: it drives, and sleeps until the time that its last drive named, or until the purgatory wakes it.
 /// A wake-up that is missed shows as an end that comes late or never.
@@ -64,20 +64,20 @@ pub(crate) fn pop_all(wheel: &mut TimingWheel<u64>, now: u64) -> Vec<(u64, u64)>
 
 /// Runs a test with threads, and fails where it would hang.
 pub(crate) fn under_watch(run: impl FnOnce() + Send + 'static) {
-    let (end, ended) = channel();
-    let test = thread::spawn(move || {
-        run();
-        end.send(())
-    });
-    if ended.recv_timeout(SOON) == Err(RecvTimeoutError::Timeout) {
-        panic!("it hangs");
-    }
-    let result = test.join();
-    result.unwrap_or_else(|panic| std::panic::resume_unwind(panic)).expect("it is still awaited");
+    with_a_stack_of(2 << 20, run);
 }
 
-/// A bound for what must happen soon on a machine that may be busy.
-pub(crate) const SOON: Duration = Duration::from_secs(60);
+/// Runs a test on a stack of so many bytes, and fails where it would hang.
+pub(crate) fn with_a_stack_of(bytes: usize, run: impl FnOnce() + Send + 'static) {
+    let (end, ended) = channel::<()>();
+    let test = thread::Builder::new().stack_size(bytes).spawn(move || {
+        let _end = end;
+        run();
+    });
+    // Disconnected: it is over, well or not.
+    assert_eq!(ended.recv_timeout(SOON), Err(RecvTimeoutError::Disconnected), "it hangs");
+    test.unwrap().join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+}
 
 /// How often: less where the code is slow because it is checked.
 pub(crate) const fn rounds(all: u32) -> u32 {

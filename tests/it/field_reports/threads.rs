@@ -1,6 +1,8 @@
 //! What needs the expirer's thread, in real time. Lower bounds are exact, upper ones are wide.
 
-use super::watched;
+use super::support::under_watch;
+use crate::guarantees::support::ms_of as ms;
+use crate::jobs::{Job, Jobs, SOON, job};
 use ixion::{DelayedOperation, Expirer, Outcome, Purgatory, RejectReason};
 use std::panic::panic_any;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,43 +11,12 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-const STACK: usize = 1 << 20;
-
-/// A bound for what must happen soon on a machine that may be busy.
-const SOON: Duration = Duration::from_secs(20);
 const HOUR: Duration = Duration::from_secs(3600);
-
-/// Does something when it ends.
-struct Job(Box<dyn FnOnce(Outcome) + Send>);
-
-impl DelayedOperation for Job {
-    fn try_complete(&mut self) -> bool {
-        false
-    }
-
-    fn on_complete(self, outcome: Outcome) {
-        (self.0)(outcome);
-    }
-}
-
-type Jobs = Purgatory<u32, Job>;
-
-/// Starts a timer. What is over before its registration is would end on this thread; what is given its time afterwards
-/// ends on the expirer's.
-fn job(purgatory: &Jobs, timeout: Duration, run: impl FnOnce(Outcome) + Send + 'static) {
-    let registered = purgatory.try_complete_else_watch(Job(Box::new(run)), Duration::MAX, [1]);
-    let id = registered.expect("open").id().expect("waits");
-    assert!(purgatory.reset_timeout(id, timeout));
-}
-
-fn ms(ms: u64) -> Duration {
-    Duration::from_millis(ms)
-}
 
 /// OVF-13. There, the wait was computed wrongly once a timer more than 68 years away was the nearest one.
 #[test]
 fn a_thread_that_sleeps_for_a_century_does_not_spin_and_wakes_for_what_comes() {
-    watched(STACK, || {
+    under_watch(|| {
         for far in
             [100 * 365 * 24 * HOUR, Duration::from_secs(u64::MAX / 1000), Duration::from_nanos(u64::MAX)]
         {
@@ -85,7 +56,7 @@ fn panics_of_every_kind_leave_the_thread_alive_and_all_others_expire() {
             panic!("in a destructor");
         }
     }
-    watched(STACK, || {
+    under_watch(|| {
         let reports = Arc::new(Mutex::new(Vec::new()));
         let told = Arc::clone(&reports);
         let purgatory: Jobs = Purgatory::builder("panics")
@@ -123,7 +94,7 @@ fn panics_of_every_kind_leave_the_thread_alive_and_all_others_expire() {
 #[test]
 fn taking_everything_down_while_threads_register_and_reset_panics_nowhere_and_ends_all() {
     const ROUNDS: usize = 60;
-    watched(STACK, || {
+    under_watch(|| {
         for round in 0..ROUNDS {
             let expirer = Expirer::spawn("down").unwrap();
             let caught = Arc::new(AtomicUsize::new(0));
@@ -198,7 +169,7 @@ thread_local!(static ALIVE: std::cell::RefCell<Option<Sender<()>>> = const { std
 /// SHU-05. There, a shutdown from a callback waited for the callback, or joined its own thread.
 #[test]
 fn a_callback_may_take_everything_down_while_another_thread_does_so_too() {
-    watched(STACK, || {
+    under_watch(|| {
         for round in 0..50 {
             let expirer = Expirer::spawn("own").unwrap();
             let caught = Arc::new(AtomicUsize::new(0));
@@ -241,7 +212,7 @@ fn a_callback_may_take_everything_down_while_another_thread_does_so_too() {
 /// SHU-09. There, a shutdown waited until the sleeping thread looked up by itself.
 #[test]
 fn a_sleeping_thread_ends_as_soon_as_its_expirer_is_dropped() {
-    watched(STACK, || {
+    under_watch(|| {
         let mut took = Vec::new();
         for round in 0..200 {
             let expirer = Expirer::spawn("asleep").unwrap();
@@ -280,7 +251,7 @@ fn an_operation_that_registers_itself_again_does_not_survive_a_shutdown() {
             }
         }
     }
-    watched(STACK, || {
+    under_watch(|| {
         let mut callbacks = 0;
         for round in 0..150u64 {
             let expirer = Expirer::spawn("again").unwrap();
