@@ -1,4 +1,4 @@
-//! The expirer's thread, in real time. The only tests that sleep; lower bounds are exact, upper ones are wide.
+//! The expirer's thread, in real time. Lower bounds are exact, upper ones are wide.
 
 use crate::guarantees::support::ms_of as ms;
 use crate::jobs::{Jobs, SOON, job};
@@ -267,11 +267,11 @@ fn cancelling_or_postponing_the_earliest_costs_one_wake_up_at_most() {
     expirer.drive(&purgatory);
     let _far = start(&purgatory, Duration::from_secs(3600));
     settled(&expirer);
-    let _near = start(&purgatory, ms(200));
+    let _near = start(&purgatory, ms(1000));
     let before = settled(&expirer);
     assert_eq!(purgatory.reset_timeout_for_key(&1, Duration::from_secs(7200)), 2);
     assert_eq!(purgatory.cancel_first(&1).taken().iter().count(), 1);
-    thread::sleep(ms(300));
+    thread::sleep(ms(1100));
     assert!(settled(&expirer) <= before + 1, "the one at which the earliest was due");
 }
 
