@@ -9,9 +9,10 @@
 //!
 //! Raising *before* the scan is what matters: a deadline that is added to a shard already scanned finds the alarm
 //! raised and rings. The other order oversleeps it
-//! (`a_deadline_added_while_the_alarm_still_shows_the_past_is_not_overslept` among the models). While a driver is awake the alarm still shows the instant it woke for, which is past, so registrations
-//! do not ring. Only a driver promises: whoever merely asks for the next deadline while an expirer drives must leave
-//! the alarm alone, or it shows a promise that nobody keeps. The shards' locks order the two sides; the word needs no ordering of its own.
+//! (`a_deadline_added_while_the_alarm_still_shows_the_past_is_not_overslept` among the models). While a driver is awake
+//! the alarm still shows the instant it woke for, which is past, so registrations do not ring. Only a driver promises:
+//! whoever merely asks for the next deadline while an expirer drives must leave the alarm alone, or it shows a promise
+//! that nobody keeps. The shards' locks order the two sides; the word needs no ordering of its own.
 
 use crate::sync::{Arc, AtomicU64, Condvar, Mutex, Ordering, planted};
 use crate::tick::Tick;

@@ -8,8 +8,8 @@ use std::fmt;
 /// A request that has been accepted but cannot be answered yet.
 ///
 /// An operation waits in a [`Purgatory`](crate::Purgatory) until an event makes its condition true or its time is
-/// up. It ends exactly once: [`on_complete`](Self::on_complete) takes it by value. Both methods have exclusive
-/// access; they run on whichever thread caused them, without a lock of the engine and without a runtime's context.
+/// up. It ends exactly once: [`on_complete`](Self::on_complete) takes it by value. Its methods have exclusive access;
+/// they run on whichever thread caused them, without a lock of the engine and without a runtime's context.
 ///
 /// There is no `Send` here: operations that hold an `Rc` can live in a purgatory that stays on one thread.
 ///
@@ -64,7 +64,7 @@ pub enum Outcome {
     Cancelled,
     /// The purgatory was shut down.
     Shutdown,
-    /// Its [`try_complete`](DelayedOperation::try_complete) panicked.
+    /// Its [`try_complete`](DelayedOperation::try_complete) or [`next_progress`](DelayedOperation::next_progress) panicked.
     Panicked,
 }
 

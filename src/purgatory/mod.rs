@@ -51,7 +51,7 @@ use std::time::Duration;
 /// shuts it down.
 ///
 /// `K`'s `Eq` (and `Equivalent`) runs with a lock held: it must neither panic nor call the engine. All other user code
-/// runs without one. `K` is never cloned.
+/// runs without one; a panic of `K`'s `Hash` or of the clock goes through to the caller. `K` is never cloned.
 ///
 /// Every method may be called from a callback. Such calls decide, unlink and count at once; the callbacks that they
 /// cause run, in order, before the outermost call of that thread returns. A chain of callbacks costs no stack. One
@@ -136,7 +136,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     ///
     /// # Complexity
     ///
-    /// O(keys), with one lock for each shard that a key lives in.
+    /// O(keys), with one hold of a lock for all keys that live in the first one's shard, up to 64, and one for each other.
     ///
     /// An operation that waits on up to two keys is one allocation, and its end is none. With three keys it is three, and a
     /// fourth when it ends; with more keys its lists of them grow as vectors do. Tables grow with the number of operations
@@ -178,8 +178,8 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
         self.engine.register(op, timeout, watches)
     }
 
-    /// Looks at all operations that wait on the key, in order of registration, and completes those whose condition is
-    /// met.
+    /// Looks at all operations that wait on the key, in order of registration, those at a number last and by number, and
+    /// completes those whose condition is met.
     ///
     /// Returns how many operations ended by a look of this call. Zero does not mean that nobody waits, nor that nobody
     /// will complete: an operation that another thread is inside is left a mark, and that thread looks again.
