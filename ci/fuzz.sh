@@ -13,7 +13,7 @@ cargo fuzz build --sanitizer none
 targets=$(cargo fuzz list)
 [ -n "$targets" ] || fail "there is no target"
 for target in $targets; do
-    # A copy, since new inputs are written beside the old ones. One seed, so that the same code gives the same verdict.
+    # A copy, since new inputs are written beside the old ones. One seed: a run goes through the same inputs, as far as it gets.
     cp -r "fuzz/corpus/$target" "$scratch/corpus"
     code=0
     cargo fuzz run --sanitizer none "$target" "$scratch/corpus" -- \
