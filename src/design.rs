@@ -138,8 +138,9 @@
 //!   or a move in between finds it in order. A pass counts what it moves, so that purgatories of one expirer take turns.
 //! * *Walking along a key*: 64 watchers under one hold. The walker's place is a cursor in the list.
 //! * *Many keys*: an operation is put into 64 lists, and taken out, under one hold. It is armed in the first of them.
-//! * *Growing*: the wheel's slots and chunks, and the lists' nodes, lie in segments; the table of the keys is one of extendible
-//!   hashing, which splits one small part at a time. A table that doubled took 148 ms under the lock at 1.8 million keys.
+//! * *Growing*: the wheel's slots and chunks, and the lists' nodes, lie in segments; the table of the keys is one of
+//!   extendible hashing, which splits one small part at a time. A table that doubled took 148 ms under the lock at 1.8
+//!   million keys.
 //! * *Finding the earliest deadline* after it was stopped: 256 chunks are looked at. If a bucket has more, a driver
 //!   comes back at the start of the bucket's block, where it moves down and shows what is in it. This costs a wake-up
 //!   for each level, and only where the earliest of many thousand near each other was stopped.
@@ -178,7 +179,7 @@
 //! * *Against a doubly linked list through the slots* (the paper's, and most kernels'): half the cost of starting and
 //!   stopping up to 100,000 timers and 0.6 to 0.9 of it at a million; but each expiry and each move down is a
 //!   dependent cache miss, twice the cost at a million.
-//! * Both losers are kept in `benches/support`, and `cargo bench --bench wheel` compares all three with a queue of tokio-util
-//!   and a B-tree in one run.
+//! * Both losers are kept in `benches/support`, and `cargo bench --bench wheel` compares all three with a queue of
+//!   tokio-util and a B-tree in one run.
 //! * *What bounds it at a million timers*: three dependent cache misses to stop one (the caller's handle, the slot, the
 //!   chunk's head).

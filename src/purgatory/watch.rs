@@ -76,7 +76,8 @@ pub(crate) struct Walk {
 /// Where a walk has come to. Those without a number come first.
 enum At {
     Cursor(u32),
-    /// A list that empties meanwhile may be another key's when the walk comes back: then all in it are younger than the walk.
+    /// A list that empties meanwhile may be another key's when the walk comes back: then all in it are younger than the
+    /// walk.
     Number(Place),
     Over,
 }

@@ -10,8 +10,9 @@ pub(super) const CHUNK: usize = if cfg!(test) { 4 } else { 64 };
 /// chunk has room, or something to lose before it is looked at again.
 const MERGE: u32 = (CHUNK * 3 / 4) as u32;
 /// A stop looks for a neighbour to merge with when it leaves one of these counts in its chunk: three quarters of
-/// `MERGE`, a half, a quarter (or nothing, and then the chunk goes). Looking each time would be a branch that no predictor can guess, which costs more than
-/// all the rest of a stop: it made stop and start 1.5 to 2 times as slow. Two neighbours still hold 38 of 128 or more.
+/// `MERGE`, a half, a quarter (or nothing, and then the chunk goes). Looking each time would be a branch that no
+/// predictor can guess, which costs more than all the rest of a stop: it made stop and start 1.5 to 2 times as slow. Two
+/// neighbours still hold 38 of 128 or more.
 const LOOK: u64 = 1 | 1 << (MERGE / 4) | 1 << (MERGE / 2) | 1 << (MERGE * 3 / 4);
 /// A full chunk that holds no more than this is closed up instead of followed by another one.
 const CLOSE_UP: u32 = (CHUNK / 2) as u32;
