@@ -1,0 +1,136 @@
+//! What the watch lists of one shard do.
+
+use super::*;
+use crate::purgatory::pool::SEGMENT;
+
+fn all(lists: &mut WatchLists<u64, u32>, key: u64) -> Vec<u32> {
+    let mut out = Vec::new();
+    let Some(mut walk) = lists.walk(key, &key, u64::MAX, &mut out) else { return out };
+    while !walk.is_over() {
+        assert_eq!(lists.step(&mut walk, &mut out), None);
+        lists.check_invariants();
+    }
+    out
+}
+
+#[test]
+fn a_list_is_walked_in_order_of_registration_whatever_its_length() {
+    for len in [0, 1, 2, WALK_STEP - 1, WALK_STEP, WALK_STEP + 1, 5 * WALK_STEP + 7] {
+        let mut lists = WatchLists::new();
+        let len = len as u32;
+        let nodes: Vec<u32> = (0..len).map(|w| lists.watch(9, 9, w).0).collect();
+        assert_eq!(all(&mut lists, 9), (0..len).collect::<Vec<_>>());
+        assert_eq!(lists.watchers(), len as usize);
+        for (w, node) in nodes.into_iter().enumerate() {
+            let (watcher, emptied) = lists.unwatch(node);
+            assert_eq!(watcher as usize, w);
+            assert_eq!(emptied, (w as u32 == len - 1).then_some(9), "the key goes with the last watcher");
+            lists.check_invariants();
+        }
+        assert_eq!((lists.watchers(), lists.keys(), lists.contains(9, &9)), (0, 0, false));
+    }
+}
+
+#[test]
+fn a_walk_covers_what_was_there_when_it_began_and_survives_every_removal() {
+    let mut lists = WatchLists::new();
+    let len = 3 * WALK_STEP as u32;
+    let nodes: Vec<u32> = (0..len).map(|w| lists.watch(1, 1, w).0).collect();
+    let mut out = Vec::new();
+    let mut walk = lists.walk(1, &1, 0, &mut out).expect("somebody waits");
+    assert_eq!(out.len(), WALK_STEP);
+    // What was taken goes, what comes next goes, and younger ones come: none of it disturbs the walk.
+    for node in &nodes[..WALK_STEP + 10] {
+        assert_eq!(lists.unwatch(*node).1, None);
+    }
+    lists.watch(1, 1, 1000);
+    lists.check_invariants();
+    while !walk.is_over() {
+        assert_eq!(lists.step(&mut walk, &mut out), None);
+    }
+    let expected: Vec<u32> = (0..WALK_STEP as u32).chain(WALK_STEP as u32 + 10..len).collect();
+    assert_eq!(out, expected);
+}
+
+#[test]
+fn a_list_that_empties_under_a_walk_gives_up_its_key_when_the_walk_ends() {
+    for abandon in [false, true] {
+        let mut lists = WatchLists::new();
+        let nodes: Vec<u32> = (0..2 * WALK_STEP as u32).map(|w| lists.watch(1, 1, w).0).collect();
+        let mut out = Vec::new();
+        let mut walk = lists.walk(1, &1, 0, &mut out).expect("somebody waits");
+        for node in nodes {
+            assert_eq!(lists.unwatch(node).1, None, "the cursor keeps the list");
+        }
+        assert_eq!((lists.keys(), lists.contains(1, &1)), (0, false));
+        lists.check_invariants();
+        let emptied = if abandon { lists.abandon(&mut walk) } else { lists.step(&mut walk, &mut out) };
+        assert_eq!((emptied, walk.is_over(), out.len()), (Some(1), true, WALK_STEP));
+        lists.check_invariants();
+    }
+}
+
+#[test]
+fn those_at_a_number_are_walked_by_number_as_far_as_it_goes_after_those_without() {
+    let mut lists = WatchLists::new();
+    let far = 10 * WALK_STEP as u64;
+    let entries: Vec<u32> = (0..far).rev().map(|at| lists.watch_at(1, 1, at / 2, at as u32).0).collect();
+    let (plain, _) = lists.watch(1, 1, 100_000);
+    let (other, _) = lists.watch_at(2, 2, 0, 200_000);
+    lists.check_invariants();
+    // Of two at the same number the first to register comes first.
+    let in_order = |up_to: u64| (0..=up_to).flat_map(|n| [2 * n as u32 + 1, 2 * n as u32]);
+    for up_to in [0, 1, WALK_STEP as u64, far / 2 - 1] {
+        let mut out = Vec::new();
+        let mut walk = lists.walk(1, &1, up_to, &mut out).expect("somebody waits");
+        while !walk.is_over() {
+            // Younger ones are not for this walk, wherever they stand.
+            let (young, _) = lists.watch_at(1, 1, far, 7);
+            assert_eq!(lists.step(&mut walk, &mut out), None);
+            lists.unwatch_at(young);
+        }
+        assert_eq!(out, [100_000].into_iter().chain(in_order(up_to)).collect::<Vec<_>>());
+    }
+    // The one at 0 waits higher now; lower does nothing.
+    lists.raise(entries[far as usize - 1], 1);
+    lists.raise(entries[far as usize - 2], 0);
+    let mut out = Vec::new();
+    assert!(lists.walk(1, &1, 0, &mut out).expect("somebody waits").is_over());
+    assert_eq!(out, [100_000, 1]);
+    lists.check_invariants();
+    assert_eq!(lists.unwatch(plain), (100_000, None));
+    for (n, entry) in entries.into_iter().enumerate() {
+        assert_eq!(lists.unwatch_at(entry).1, (n as u64 == far - 1).then_some(1));
+    }
+    assert_eq!((lists.watchers(), lists.keys()), (1, 1));
+    assert_eq!(lists.unwatch_at(other), (200_000, Some(2)));
+    lists.check_invariants();
+}
+
+#[test]
+fn keys_with_the_same_hash_have_lists_of_their_own() {
+    let mut lists = WatchLists::new();
+    let (a, _) = lists.watch(7, 1u64, 10u32);
+    lists.watch(7, 2, 20);
+    assert_eq!(lists.watch(7, 2, 21).1, Some(2), "the second key of a list comes back");
+    assert_eq!(lists.keys(), 2);
+    assert_eq!(lists.unwatch(a), (10, Some(1)));
+    let mut out = Vec::new();
+    assert!(lists.walk(7, &2, 0, &mut out).is_some_and(|walk| walk.is_over()));
+    assert_eq!(out, [20, 21]);
+    assert!(lists.walk(7, &1, 0, &mut out).is_none());
+}
+
+#[test]
+fn capacity_is_given_back_after_a_burst_though_one_stays() {
+    let mut lists = WatchLists::new();
+    let hash = |key: u32| u64::from(key).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let nodes: Vec<u32> = (0..100_000u32).map(|w| lists.watch(hash(w), w, w).0).collect();
+    for node in nodes.into_iter().skip(1) {
+        lists.unwatch(node);
+    }
+    lists.check_invariants();
+    assert!(lists.nodes.capacity() <= 3 * SEGMENT && lists.lists.capacity() <= 3 * SEGMENT);
+    assert!(lists.by_key.capacity().0 <= 1000, "{:?}", lists.by_key.capacity());
+    assert!(lists.contains(hash(0), &0) && !lists.contains(hash(1), &1));
+}
