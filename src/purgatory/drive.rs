@@ -118,13 +118,13 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
             if timed.drive < begun.drive {
                 let due = shard.wheel.pop_expired(tick).expect("it is at hand");
                 batch.push(due.item.waiter);
-            } else if deadline >= begun.now || aside.len() == MOVE_STEP {
+            } else if deadline >= begun.now || aside.len() == EXPIRY_STEP {
                 // Younger than the drive. Within a tick the wheel keeps the order of starting: nothing that was there
                 // when the drive began comes after it.
                 break Tick::MAX;
             } else {
                 // Younger, and yet due before the drive's present: the clock has stepped back. What is older may come
-                // after it.
+                // after it. If it comes after more than a step of such, it is left to the next drive.
                 let id = timed.waiter.timer();
                 shard.wheel.restart_timer(id, Tick::MAX);
                 aside.push((id, deadline));

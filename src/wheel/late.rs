@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::steps;
+
 /// Timers whose deadline lies before the wheel's position, by (deadline, order of starting).
 ///
 /// There is no bucket for the past. Such timers are rare and do not stay: the next pop takes them. So this is
@@ -16,6 +18,7 @@ pub(super) struct Late {
 
 impl Late {
     pub(super) fn push(&mut self, deadline: u64, index: u32) {
+        steps::count(1);
         let key = (deadline, self.next);
         self.next += 1;
         self.queue.insert(key, index);
@@ -24,6 +27,7 @@ impl Late {
     }
 
     pub(super) fn remove(&mut self, index: u32) {
+        steps::count(1);
         let key = self.keys.remove(&index);
         let removed = key.and_then(|key| self.queue.remove(&key));
         debug_assert_eq!(removed, Some(index));
