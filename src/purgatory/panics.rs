@@ -15,7 +15,7 @@ pub struct CaughtPanic<'a> {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PanicPlace {
-    /// A look, `try_complete` or `next_progress` or `next_progress`: the operation ends with `Panicked`.
+    /// A look, `try_complete` or `next_progress`: the operation ends with `Panicked`.
     Look,
     /// A callback, `on_complete`: the outcome stands.
     Callback,
