@@ -30,6 +30,8 @@ pub(super) struct Slots<T> {
     open: Vec<u32>,
     /// The segments that gave their memory back.
     blank: Vec<u32>,
+    /// Segments that have emptied and kept their memory; some have been taken from since.
+    idle: Vec<u32>,
     /// Free slots at hand, the one to use next last: those freed last, which are still in the cache. While timers come
     /// and go in turn, this is all that is touched. To their segments they count as taken.
     recent: [u32; RECENT],
@@ -46,6 +48,8 @@ struct Segment {
     /// One bit for each row that is not zero.
     rows: u16,
     taken: u32,
+    /// Whether it stands in `Slots::idle`.
+    is_idle: bool,
     open_at: u32,
     /// The generation at which a new slot starts.
     first: u32,
@@ -70,6 +74,7 @@ impl<T> Slots<T> {
             segments: Vec::new(),
             open: Vec::new(),
             blank: Vec::new(),
+            idle: Vec::new(),
             len: 0,
             vacant: 0,
             recent: [0; RECENT],
@@ -196,7 +201,7 @@ impl<T> Slots<T> {
 
     pub(super) fn heap_size(&self) -> usize {
         let slots: usize = self.slots.iter().map(Vec::capacity).sum();
-        let numbers = self.open.capacity() + self.blank.capacity();
+        let numbers = self.open.capacity() + self.blank.capacity() + self.idle.capacity();
         slots * size_of::<Slot<T>>() + self.segments.capacity() * (size_of::<Segment>() + 24) + numbers * 4
     }
 
@@ -249,6 +254,9 @@ impl<T> Slots<T> {
             let room = segment.rows != 0 || (slots.len() < SEGMENT && slots.capacity() > 0);
             assert_eq!(open, usize::from(room), "segment {at} is open where it has room");
             assert_eq!(blank, usize::from(slots.capacity() == 0 && segment.fresh != 0));
+            let idle = self.idle.iter().filter(|idle| **idle as usize == at).count();
+            assert_eq!(idle, usize::from(segment.is_idle));
+            assert!(idle == 1 || segment.taken > 0 || slots.is_empty(), "segment {at} is idle");
             if room {
                 assert_eq!(self.open[segment.open_at as usize] as usize, at);
             }
@@ -312,8 +320,20 @@ impl<T> Slots<T> {
                 self.open.push(at as u32);
             }
         }
-        if segment.taken == 0 && self.vacant > self.len + 2 * SEGMENT {
-            self.give_back(at);
+        if segment.taken == 0 && !segment.is_idle {
+            segment.is_idle = true;
+            self.idle.push(at as u32);
+        }
+        // Two at most for each slot that comes back, so that a call's work is bounded.
+        for _ in 0..2 {
+            if self.vacant <= self.len + 2 * SEGMENT {
+                break;
+            }
+            let Some(at) = self.idle.pop() else { break };
+            self.segments[at as usize].is_idle = false;
+            if self.segments[at as usize].taken == 0 {
+                self.give_back(at as usize);
+            }
         }
     }
 
@@ -405,7 +425,7 @@ impl<T> Slot<T> {
 
 impl Segment {
     fn new() -> Self {
-        Segment { free: [0; ROWS], rows: 0, taken: 0, open_at: CLOSED, first: 1, fresh: 1 }
+        Segment { free: [0; ROWS], rows: 0, taken: 0, is_idle: false, open_at: CLOSED, first: 1, fresh: 1 }
     }
 
     #[inline]

@@ -1,7 +1,7 @@
 //! A wheel does what a sorted list does: random scripts, random scripts with many timers, all short scripts.
 
 use ixion::testing::{Script, Step, When};
-use ixion::{Tick, TimingWheel};
+use ixion::{Tick, TimerId, TimingWheel};
 use proptest::prelude::*;
 
 /// Places where a wheel could go wrong: just before levels begin, and the end of time.
@@ -231,6 +231,43 @@ fn memory_follows_the_number_of_timers_down() {
     assert!(wheel.is_empty());
     assert!(wheel.heap_size() < 300_000, "{} bytes are left of {full}", wheel.heap_size());
     wheel.check_invariants();
+}
+
+/// In the order in which they were started the first half empties while all of it may be needed again.
+#[test]
+fn memory_returns_in_whatever_order_a_burst_ends() {
+    const BURST: u64 = 200_000;
+    let orders: [fn(&mut Vec<TimerId>); 3] =
+        [|_| (), |ids| ids.reverse(), |ids| ids.sort_by_key(|id| id.as_u64() % 97)];
+    for order in orders {
+        let mut wheel = TimingWheel::new();
+        let mut ids: Vec<_> = (0..BURST).map(|n| wheel.start_timer(Tick::new(n % 5000), n)).collect();
+        let full = wheel.heap_size();
+        order(&mut ids);
+        for id in ids.drain(10..) {
+            assert!(wheel.stop_timer(id).is_some());
+        }
+        wheel.check_invariants();
+        assert!(wheel.heap_size() * 10 < full, "{} bytes are left of {full}", wheel.heap_size());
+        assert!(ids.into_iter().all(|id| wheel.stop_timer(id).is_some()));
+    }
+}
+
+/// The slots of a segment that has given its memory back start with generations that none of them has had.
+#[test]
+fn an_old_id_names_nothing_after_memory_was_given_back_and_taken_again() {
+    let mut wheel = TimingWheel::new();
+    let mut old = Vec::new();
+    for round in 0..4u64 {
+        let mut ids: Vec<_> = (0..20_000).map(|n| wheel.start_timer(Tick::new(round + n), n)).collect();
+        assert!(old.iter().all(|id| wheel.stop_timer(*id).is_none() && wheel.deadline(*id).is_none()));
+        assert_eq!(wheel.len(), 20_000);
+        if round % 2 == 0 {
+            ids.reverse();
+        }
+        assert!(ids.iter().all(|id| wheel.stop_timer(*id).is_some()));
+        old.extend(ids);
+    }
 }
 
 #[test]
