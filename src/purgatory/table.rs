@@ -10,7 +10,7 @@ use crate::steps;
 use hashbrown::HashTable;
 
 /// Entries a table, before it is split: moving so many takes a few microseconds.
-pub(super) const LIMIT: usize = if cfg!(test) { 16 } else { 512 };
+pub(super) const LIMIT: usize = if cfg!(test) { 64 } else { 256 };
 
 /// No more bits than these lead to a table: a hundred million keys in one shard. Only keys that share all of
 /// them, a poor hash, make a table that is larger.
@@ -86,22 +86,29 @@ impl KeyTable {
         self.directory[(hash >> FIRST_BIT) as usize & (self.directory.len() - 1)] as usize
     }
 
-    /// Splits the table of this hash by the next bit.
+    /// Splits the table of this hash by the next bit, if any bit can.
     #[cold]
     fn split(&mut self, at: usize, hash: u64, hash_of: impl Fn(u32) -> u64) {
         let bits = self.tables[at].bits;
         let bit = 1usize << bits;
+        let is_upper = |hash: u64| (hash >> FIRST_BIT) as usize & bit != 0;
+        steps::count(self.tables[at].lists.len());
+        if self.tables[at].lists.iter().all(|list| is_upper(hash_of(*list)) == is_upper(hash)) {
+            // A full table of keys that agree in a bit is one of keys with the same hash. No bit will part them.
+            self.tables[at].bits = MAX_BITS;
+            return;
+        }
         if bit == self.directory.len() {
             self.directory.extend_from_within(..);
         }
         self.tables[at].bits += 1;
         let full = std::mem::replace(&mut self.tables[at].lists, HashTable::with_capacity(LIMIT / 2));
-        let mut halves = [at, self.tables.len()];
+        let halves = [at, self.tables.len()];
         self.tables.push(Table { lists: HashTable::with_capacity(LIMIT / 2), bits: bits + 1 });
         steps::count(full.len());
         for list in full {
             let hash = hash_of(list);
-            let half = halves[usize::from((hash >> FIRST_BIT) as usize & bit != 0)];
+            let half = halves[usize::from(is_upper(hash))];
             self.tables[half].lists.insert_unique(hash, list, |&list| hash_of(list));
         }
         // Every place of the directory whose lower bits are these.
@@ -109,11 +116,6 @@ impl KeyTable {
         let new = u32::try_from(halves[1]).expect("there are fewer tables than places in the directory");
         for place in (first..self.directory.len()).step_by(2 * bit) {
             self.directory[place] = new;
-        }
-        // The one that took nothing needs no memory.
-        halves.sort_by_key(|half| self.tables[*half].lists.len());
-        if self.tables[halves[0]].lists.is_empty() {
-            self.tables[halves[0]].lists = HashTable::new();
         }
     }
 
@@ -170,6 +172,7 @@ mod tests {
         }
         let full = table.capacity();
         assert_eq!(full.1, 10_000, "a poor hash is served all the same");
+        assert_eq!(table.directory.len(), 1, "and not split again and again");
         for list in 100..10_000 {
             table.remove(hash_of(list), list, hash_of);
         }
