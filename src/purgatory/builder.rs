@@ -5,7 +5,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::metrics::Books;
 use crate::operation::DelayedOperation;
 use crate::purgatory::Purgatory;
-use crate::purgatory::engine::{Capacity, Drives, Engine, Shard};
+use crate::purgatory::engine::{Aside, Capacity, Drives, Engine, Shard};
 use crate::purgatory::panics::{CaughtPanic, PanicHook};
 use crate::purgatory::watch::WatchLists;
 use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, unique_number};
@@ -112,6 +112,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Builder<K, O> {
                 wheel: TimingWheel::starting_at(now),
                 watch: WatchLists::new(),
                 owed: VecDeque::new(),
+                aside: Aside::default(),
                 books: Books::default(),
                 closed: false,
             }))
@@ -131,7 +132,11 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Builder<K, O> {
             on_earlier_deadline: self.on_earlier_deadline,
             at_once: CachePadded::default(),
             next_home: AtomicUsize::new(0),
-            drives: Drives { latest: AtomicU64::new(0), unfinished: AtomicU64::new(Tick::MAX.as_u64()) },
+            drives: Drives {
+                latest: AtomicU64::new(0),
+                unfinished: AtomicU64::new(Tick::MAX.as_u64()),
+                has_set_aside: AtomicBool::new(false),
+            },
             closed: AtomicBool::new(false),
             panics: AtomicU64::new(0),
         })

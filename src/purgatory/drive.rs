@@ -2,12 +2,12 @@
 
 use crate::operation::cell::Decision;
 use crate::operation::{DelayedOperation, Outcome};
-use crate::purgatory::engine::{Drives, Engine, SpareKeys, Timed, Waiter};
+use crate::purgatory::engine::{Aside, Drives, Engine, SpareKeys, Timed, Waiter};
 use crate::purgatory::results::{Drive, HandedBack};
 use crate::sync::{Arc, MODELLED, Ordering, planted};
 use crate::tick::Tick;
 use crate::trampoline::{Call, has_leftovers};
-use crate::wheel::{AtHand, TimerId, TimingWheel};
+use crate::wheel::{AtHand, TimingWheel};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::hash::Hash;
@@ -18,7 +18,7 @@ use std::time::Duration;
 const PASS_LIMIT: usize = if MODELLED { 4 } else { 1024 };
 
 /// How many due operations are taken out under one hold of a shard's lock.
-const EXPIRY_STEP: usize = if MODELLED { 2 } else { 64 };
+pub(super) const EXPIRY_STEP: usize = if MODELLED { 2 } else { 64 };
 
 /// How many timers are moved down a level under one hold of a shard's lock, when a crowded bucket comes near. A move
 /// is about 10 ns.
@@ -58,6 +58,9 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
             let moved = heads[index] == tick && batch.len() < EXPIRY_STEP;
             work += if moved { MOVES_COUNT_AS } else { batch.len() };
             expired += self.expire_all(batch, &call);
+        }
+        if !more && self.drives.has_set_aside.swap(false, Ordering::Relaxed) {
+            self.put_back(drive);
         }
         self.drives.end_pass(now, more);
         (expired, more)
@@ -101,39 +104,39 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     /// expiry and a reset. Returns the shard's next deadline; `tick` again while there is more to do for it.
     fn take_due(&self, index: usize, tick: Tick, begun: Begun, batch: &mut Batch<O>) -> Tick {
         let mut shard = self.shard(index as u32);
-        let mut aside: SmallVec<[(TimerId, Tick); 1]> = SmallVec::new();
         let mut moves = MOVE_STEP;
-        let next = loop {
-            if batch.len() == EXPIRY_STEP {
-                break shard.wheel.next_look().unwrap_or(Tick::MAX);
-            }
+        for _ in 0..EXPIRY_STEP {
             let deadline = match shard.wheel.bring_to_hand(tick, &mut moves) {
                 AtHand::Due(deadline) if deadline <= tick => deadline,
                 // The clock has stepped back: this lies between `tick` and the wheel's own present.
-                AtHand::Due(later) => break later,
-                AtHand::Paused => break tick,
-                AtHand::Nothing => break shard.wheel.next_look().unwrap_or(Tick::MAX),
+                AtHand::Due(later) => return later,
+                AtHand::Paused => return tick,
+                AtHand::Nothing => break,
             };
             let timed = shard.wheel.peek_expired(tick).expect("it is at hand");
             if timed.drive < begun.drive {
                 let due = shard.wheel.pop_expired(tick).expect("it is at hand");
                 batch.push(due.item.waiter);
-            } else if deadline >= begun.now || aside.len() == EXPIRY_STEP {
+            } else if deadline >= begun.now {
                 // Younger than the drive. Within a tick the wheel keeps the order of starting: nothing that was there
                 // when the drive began comes after it.
-                break Tick::MAX;
+                return Tick::MAX;
             } else {
                 // Younger, and yet due before the drive's present: the clock has stepped back. What is older may come
-                // after it. If it comes after more than a step of such, it is left to the next drive.
+                // after it, so this is set aside until the drive is over.
                 let id = timed.waiter.timer();
-                shard.wheel.restart_timer(id, Tick::MAX);
-                aside.push((id, deadline));
+                shard.set_aside(id, deadline);
+                self.drives.has_set_aside.store(true, Ordering::Relaxed);
             }
-        };
-        for (id, deadline) in aside {
-            shard.wheel.restart_timer(id, deadline);
         }
-        next
+        shard.wheel.next_look().unwrap_or(Tick::MAX)
+    }
+
+    /// Puts what a drive has set aside back to its deadlines.
+    fn put_back(&self, drive: u64) {
+        for index in 0..self.shards.len() {
+            while self.shard(index as u32).put_back(drive, EXPIRY_STEP) {}
+        }
     }
 
     /// The next deadline, for whoever asks. Where an expirer drives, the alarm is its own: another's promise, that it
@@ -189,7 +192,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         let mut next = Tick::MAX;
         for shard in self.each_shard() {
             let earliest = if shard.owed.is_empty() { shard.wheel.next_look() } else { Some(Tick::ZERO) };
-            next = next.min(earliest.unwrap_or(Tick::MAX));
+            next = next.min(earliest.unwrap_or(Tick::MAX)).min(shard.aside.earliest);
         }
         next
     }
@@ -231,6 +234,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         for mut shard in self.each_shard() {
             shard.closed = true;
             swept.owed.append(&mut shard.owed);
+            shard.aside = Aside::default();
             // The whole wheel goes in one move: the lock is not held for longer however much is in it.
             let empty = TimingWheel::starting_at(shard.wheel.now());
             let wheel: TimingWheel<Timed<O>> = std::mem::replace(&mut shard.wheel, empty);

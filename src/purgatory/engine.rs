@@ -95,12 +95,56 @@ pub(super) struct Shard<K, O> {
     pub(super) watch: WatchLists<K, Arc<Waiter<O>>>,
     /// Held operations whose holder was marked too often: whoever comes by goes on with them.
     pub(super) owed: VecDeque<Arc<Waiter<O>>>,
+    pub(super) aside: Aside,
     pub(super) books: Books,
     /// Set with the shard's lock held, so that a registration either sees it or is swept up.
     pub(super) closed: bool,
 }
 
+/// Timers that a drive has set aside. In the wheel they are due never, and belong to a drive that there is not, one for
+/// each time that a timer was set aside: a reset changes both, and it may be set aside again.
+pub(super) struct Aside {
+    /// In order, with their deadlines.
+    timers: VecDeque<(TimerId, u64, Tick)>,
+    /// None of the deadlines is earlier.
+    pub(super) earliest: Tick,
+    no_drive: u64,
+}
+
+impl Default for Aside {
+    fn default() -> Self {
+        Aside { timers: VecDeque::new(), earliest: Tick::MAX, no_drive: 1 << 63 }
+    }
+}
+
 impl<K, O> Shard<K, O> {
+    /// Puts a timer aside until the drive is over.
+    pub(super) fn set_aside(&mut self, id: TimerId, deadline: Tick) {
+        if let Some(timed) = self.wheel.get_mut(id) {
+            timed.drive = self.aside.no_drive;
+            self.wheel.restart_timer(id, Tick::MAX);
+            self.aside.timers.push_back((id, self.aside.no_drive, deadline));
+            self.aside.no_drive += 1;
+            self.aside.earliest = self.aside.earliest.min(deadline);
+        }
+    }
+
+    /// Puts up to a number of timers back to their deadlines, after a drive. Returns whether there were any.
+    pub(super) fn put_back(&mut self, drive: u64, most: usize) -> bool {
+        let some = self.aside.timers.len().min(most);
+        for (id, no_drive, deadline) in self.aside.timers.drain(..some) {
+            // It may have ended meanwhile, or been reset.
+            if let Some(timed) = self.wheel.get_mut(id).filter(|timed| timed.drive == no_drive) {
+                timed.drive = drive;
+                self.wheel.restart_timer(id, deadline);
+            }
+        }
+        if self.aside.timers.is_empty() {
+            self.aside = Aside::default();
+        }
+        some > 0
+    }
+
     /// Takes what was handed on here: hardly ever anything.
     #[inline]
     pub(super) fn take_owed(&mut self) -> Option<VecDeque<Arc<Waiter<O>>>> {
@@ -218,6 +262,8 @@ pub(super) struct Drives {
     pub(super) latest: AtomicU64,
     /// Its present, if its last pass left work behind; else never.
     pub(super) unfinished: AtomicU64,
+    /// Whether it has set aside something in a shard.
+    pub(super) has_set_aside: AtomicBool,
 }
 
 impl<K, O> Engine<K, O> {
@@ -303,7 +349,11 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         }
         for link in links {
             let Some(nth) = link.numbered else { continue };
-            match self.contain(PanicPlace::Look, || op.next_progress(nth.watch())) {
+            let ask = || {
+                let _looking = Looking::enter();
+                op.next_progress(nth.watch())
+            };
+            match self.contain(PanicPlace::Look, ask) {
                 Some(Some(at)) => self.shard(link.shard).watch.raise(link.node, at),
                 Some(None) => {}
                 None => return Look::Panicked,

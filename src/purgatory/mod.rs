@@ -18,7 +18,7 @@ mod drive;
 pub(crate) mod engine;
 mod event;
 mod numbered;
-pub(crate) mod panics;
+mod panics;
 mod pool;
 mod register;
 mod results;
@@ -305,8 +305,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     ///
     /// A *drive* is calls of this until [`more`](Drive::more) is false. It expires what was due when it began, by tick,
     /// and within a tick and a shard by registration or last reset; what is registered or reset meanwhile is left for
-    /// the next drive. Expiry does not look again. (Only a clock that steps back in the middle of a drive, with more than 64
-    /// registrations that are due before the drive's present, makes it leave what comes after them to the next one.)
+    /// the next drive. Expiry does not look again.
     ///
     /// Operations are decided in small steps, all of a step before its first callback. A callback that cancels or
     /// resets others that are due has its way with those that are not decided yet; for those that are, and whose

@@ -1,6 +1,6 @@
 //! What a purgatory does that only its inside can show.
 
-use super::drive::MOVE_STEP;
+use super::drive::{EXPIRY_STEP, MOVE_STEP};
 use super::engine::{HOLD_STEPS, LINK_STEP};
 use super::watch::WALK_STEP;
 use super::*;
@@ -154,36 +154,50 @@ fn no_hold_takes_more_steps_than_its_bound_with_a_million_timers_in_one_bucket()
 }
 
 /// The clock of this test reads what it is told, earlier than before too.
+#[derive(Clone, Default)]
+struct Told(Arc<AtomicUsize>);
+
+impl crate::clock::Clock for Told {
+    fn elapsed(&self) -> Duration {
+        Duration::from_millis(self.0.load(Ordering::Relaxed) as u64)
+    }
+}
+
 #[test]
 fn a_clock_that_steps_back_in_the_middle_of_a_drive_keeps_nothing_from_ending_in_it() {
-    #[derive(Clone, Default)]
-    struct Told(Arc<AtomicUsize>);
-    impl crate::clock::Clock for Told {
-        fn elapsed(&self) -> Duration {
-            Duration::from_millis(self.0.load(Ordering::Relaxed) as u64)
+    for young in [2, EXPIRY_STEP as u32, 2000] {
+        let (clock, log) = (Told::default(), Log::default());
+        let purgatory: Purgatory<u32, Op> = Purgatory::builder("back").clock(clock.clone()).shards(1).build();
+        let watch = |number, millis| {
+            let op = Op { number, ready: Arc::default(), log: Arc::clone(&log) };
+            let registration = purgatory.try_complete_else_watch(op, Duration::from_millis(millis), [1]);
+            registration.expect("open").id().expect("waits")
+        };
+        let take = || -> Vec<u32> { log.lock().unwrap().drain(..).map(|end| end.0).collect() };
+        for number in 0..1500 {
+            watch(number, 10);
         }
+        clock.0.store(20, Ordering::Relaxed);
+        assert!(purgatory.expire().more, "one pass is not enough");
+        clock.0.store(5, Ordering::Relaxed);
+        let soon: Vec<_> = (0..young).map(|number| watch(2000 + number, 1)).collect();
+        let never = watch(5000, 1);
+        let mut drive = purgatory.expire();
+        assert!(purgatory.reset_timeout(never, Duration::MAX), "set aside or not");
+        while drive.more {
+            drive = purgatory.expire();
+        }
+        assert!(take().into_iter().eq(0..1500), "what was due in this drive");
+        assert_eq!(drive.next, Some(Tick::new(6)), "what was registered at 5 is due at 6 by the same clock");
+        assert_eq!(purgatory.expire().expired, 0);
+        clock.0.store(6, Ordering::Relaxed);
+        while purgatory.expire().more {}
+        assert!(take().into_iter().eq(2000..2000 + young), "in order of registration");
+        assert!(soon.into_iter().all(|id| !purgatory.reset_timeout(id, Duration::MAX)));
+        assert_eq!((purgatory.len(), purgatory.next_expiration()), (1, None));
+        let most = crate::steps::most();
+        assert!(most <= HOLD_STEPS, "{most} steps of one hold");
     }
-    let (clock, ended) = (Told::default(), Arc::new(AtomicUsize::new(0)));
-    let purgatory: Purgatory<u32, Waits> = Purgatory::builder("back").clock(clock.clone()).shards(1).build();
-    let watch = |millis| {
-        let op = Waits(Arc::clone(&ended));
-        let registration = purgatory.try_complete_else_watch(op, Duration::from_millis(millis), [1]);
-        registration.expect("open").id().expect("waits")
-    };
-    for _ in 0..1500 {
-        watch(10);
-    }
-    clock.0.store(20, Ordering::Relaxed);
-    assert!(purgatory.expire().more, "one pass is not enough");
-    clock.0.store(5, Ordering::Relaxed);
-    let (sooner, soon) = (watch(1), watch(2));
-    let drive = purgatory.expire();
-    assert_eq!((ended.load(Ordering::Relaxed), drive.more), (1500, false), "what was due in this drive");
-    assert_eq!(drive.next, Some(Tick::new(6)), "what was registered at 5 is due at 6 by the same clock");
-    assert_eq!(purgatory.expire().expired, 0);
-    clock.0.store(6, Ordering::Relaxed);
-    assert_eq!(purgatory.expire().expired, 1);
-    assert!(!purgatory.reset_timeout(sooner, Duration::MAX) && purgatory.reset_timeout(soon, Duration::MAX));
 }
 
 #[test]
