@@ -8,10 +8,9 @@ use crate::alarm::Bell;
 use crate::operation::DelayedOperation;
 use crate::purgatory::Purgatory;
 use crate::purgatory::engine::Engine;
-use crate::purgatory::panics::discard;
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, thread_local};
-use crate::trampoline::{Call, has_leftovers};
+use crate::trampoline::{Call, discard, has_leftovers};
 use std::cell::Cell;
 use std::fmt;
 use std::hash::Hash;
@@ -144,15 +143,10 @@ impl Roster {
         ON_EXPIRER.with(|here| here.set(true));
         while !self.is_stopped() {
             self.wake_ups.fetch_add(1, Ordering::Relaxed);
-            // A copy, since callbacks may add purgatories, and drop them.
-            let driven = self.driven.lock().clone();
-            self.drive(&driven);
-            // What the bounded passes left behind, whosever it is: it does not wait for another purgatory to be due.
-            drop(Call::enter_pass());
-            let sleep = self.plan(&driven);
-            let sleep = if has_leftovers() { Duration::ZERO } else { sleep };
-            // Nobody's purgatory is kept alive by a thread that sleeps.
-            driven.into_iter().for_each(let_go);
+            let mut sleep = Duration::ZERO;
+            while sleep.is_zero() && !self.is_stopped() {
+                sleep = self.turn();
+            }
             if !self.is_stopped() {
                 self.bell.wait(Some(sleep));
             }
@@ -165,19 +159,30 @@ impl Roster {
         }
     }
 
+    /// A pass for each purgatory on the roster, which may have changed since the last turn. Returns how long nothing is due.
+    fn turn(&self) -> Duration {
+        // A copy, since callbacks may add purgatories, and drop them.
+        let driven = self.driven.lock().clone();
+        let more = self.drive(&driven);
+        // What the bounded passes left behind, whosever it is: it does not wait for another purgatory to be due.
+        drop(Call::enter_pass());
+        let sleep = self.plan(&driven);
+        // Nobody's purgatory is kept alive by a thread that sleeps.
+        driven.into_iter().for_each(let_go);
+        if more || has_leftovers() { Duration::ZERO } else { sleep }
+    }
+
     fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Acquire)
     }
 
-    /// A pass each in turn, until none has more to do.
-    fn drive(&self, driven: &[Arc<dyn Driven>]) {
-        let mut more = true;
-        while more && !self.is_stopped() {
-            more = false;
-            for purgatory in driven {
-                more |= caught(|| purgatory.pass()).unwrap_or(false);
-            }
+    /// A pass each in turn. Returns whether any has more to do.
+    fn drive(&self, driven: &[Arc<dyn Driven>]) -> bool {
+        let mut more = false;
+        for purgatory in driven.iter().take_while(|_| !self.is_stopped()) {
+            more |= caught(|| purgatory.pass()).unwrap_or(false);
         }
+        more
     }
 
     /// How long nothing is due. Takes purgatories that are over off the roster.

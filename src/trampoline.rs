@@ -8,9 +8,11 @@
 //! Only what is put behind is boxed: the callbacks of an outermost call run at once and in place.
 
 use crate::sync::{thread_constant, thread_local};
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// How many put-off jobs one pass of a drive runs, so that a chain that feeds itself for ever cannot hold it for
 /// ever. A thousand callbacks of a microsecond are a millisecond, the default tick.
@@ -118,7 +120,7 @@ impl Call {
             lane.jobs.borrow_mut().push_back(Box::new(job));
         });
         if let (Err(_), Some(job)) = (queued, job) {
-            job();
+            run(job);
         }
     }
 
@@ -136,7 +138,7 @@ impl Call {
         while self.budget.get() > 0 {
             let Some(job) = LANE.try_with(Lane::next_job).ok().flatten() else { return };
             self.budget.set(self.budget.get() - 1);
-            job();
+            run(job);
         }
     }
 }
@@ -165,6 +167,22 @@ impl Drop for Looking {
     #[inline]
     fn drop(&mut self) {
         let _ = LANE.try_with(|lane| lane.looks.set(lane.looks.get().saturating_sub(1)));
+    }
+}
+
+/// Runs a job. What it calls is caught where it is called; but a job may have the last hold on a purgatory, and so drop
+/// the user's clock and hooks. Whoever comes by to run the job of another must not be struck by that.
+fn run(job: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(job)) {
+        discard(payload);
+    }
+}
+
+/// Drops what was panicked with. Its destructor may panic as well, with a payload whose destructor does, and so on:
+/// the second one is forgotten.
+pub(crate) fn discard(payload: Box<dyn Any + Send>) {
+    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        std::mem::forget(again);
     }
 }
 
@@ -231,6 +249,22 @@ mod tests {
         });
         thread.unwrap().join().unwrap();
         assert_eq!(ran.load(std::sync::atomic::Ordering::Relaxed), 100_001);
+    }
+
+    #[test]
+    fn a_job_that_panics_strikes_neither_the_next_job_nor_the_caller() {
+        let ran = Rc::new(Cell::new(0));
+        let call = Call::enter();
+        for n in 0..3 {
+            let ran = Rc::clone(&ran);
+            call.put_off(move || {
+                ran.set(ran.get() + 1);
+                assert!(n != 1, "as a destructor would");
+            });
+        }
+        drop(call);
+        assert_eq!(ran.get(), 3);
+        assert!(Call::enter().is_outermost(), "and the call is over");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Panics of user code: caught where they happen, counted, and handed to a hook.
 
+use crate::trampoline::discard;
 use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -108,12 +109,4 @@ pub(super) fn contain<R>(
             }
         }
     })
-}
-
-/// Drops what was panicked with. Its destructor may panic as well, with a payload whose destructor does, and so on:
-/// the second one is forgotten.
-pub(crate) fn discard(payload: Box<dyn Any + Send>) {
-    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-        std::mem::forget(again);
-    }
 }
