@@ -29,7 +29,8 @@ pub trait DelayedOperation {
     /// can succeed. `None`, or a lower number than before: it stays where it is.
     ///
     /// Asked after each look that says no, for each such watch; `watch` is its place in the order in which the watches were
-    /// given. An event that has come as far as the number looks again, so it should be beyond what the last look has seen.
+    /// given. Compute it from what that look has seen, never from the state as it is by now: an event between the two
+    /// would find the operation waiting for more than it has brought. As a look, it must not signal keys.
     ///
     /// # Panics
     ///

@@ -7,7 +7,9 @@
 use crate::operation::cell::Decision;
 use crate::operation::{DelayedOperation, Outcome};
 use crate::purgatory::engine::{Engine, SpareKeys, Waiter};
+use crate::purgatory::register::Due;
 use crate::purgatory::results::{Cancelled, HandedBack, OperationId};
+use crate::purgatory::watch::Reach;
 use crate::sync::{Arc, planted};
 use crate::trampoline::Call;
 use hashbrown::Equivalent;
@@ -30,7 +32,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
             return 0;
         }
         let mut ended = 0;
-        self.visit(key, up_to, &call, |waiter| {
+        self.visit(key, Reach { up_to, looks: true }, &call, |waiter| {
             // Not marked by us to hold: somebody is inside and will look again.
             if waiter.cell.mark() && self.hold(waiter, &call).is_some_and(|(_, mine)| mine) {
                 ended += 1;
@@ -44,7 +46,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     fn check_later<Q: Hash + Equivalent<K> + ?Sized>(self: &Arc<Self>, key: &Q, up_to: u64, call: &Call) {
         debug_assert!(false, "try_complete must not signal keys of a purgatory");
         let mut waiters = Vec::new();
-        self.visit(key, up_to, call, |waiter| {
+        self.visit(key, Reach { up_to, looks: true }, call, |waiter| {
             waiters.push(Arc::clone(waiter));
             ControlFlow::Continue(())
         });
@@ -70,7 +72,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     ) -> usize {
         let call = Call::enter();
         let mut forced = 0;
-        self.visit(key, u64::MAX, &call, |waiter| {
+        self.visit(key, Reach::ALL, &call, |waiter| {
             forced += usize::from(self.force(waiter, &call));
             ControlFlow::Continue(())
         });
@@ -96,7 +98,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     pub(super) fn cancel_first<Q: Hash + Equivalent<K> + ?Sized>(self: &Arc<Self>, key: &Q) -> Cancelled<O> {
         let call = Call::enter();
         let mut first = Cancelled::Gone;
-        self.visit(key, u64::MAX, &call, |waiter| {
+        self.visit(key, Reach::ALL, &call, |waiter| {
             first = self.withdraw(waiter, Outcome::Cancelled, &call);
             if first.is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
@@ -109,7 +111,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     ) -> HandedBack<O> {
         let call = Call::enter();
         let mut back = HandedBack::none();
-        self.visit(key, u64::MAX, &call, |waiter| {
+        self.visit(key, Reach::ALL, &call, |waiter| {
             back.add(self.withdraw(waiter, Outcome::Cancelled, &call));
             ControlFlow::Continue(())
         });
@@ -136,7 +138,8 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
 
     pub(super) fn reset_timeout(self: &Arc<Self>, id: OperationId, timeout: Duration) -> bool {
         let _call = Call::enter();
-        self.find(id).is_some_and(|waiter| self.reset(&waiter, timeout))
+        let due = self.due_in(timeout);
+        self.find(id).is_some_and(|waiter| self.reset(&waiter, due))
     }
 
     pub(super) fn reset_timeout_for_key<Q: Hash + Equivalent<K> + ?Sized>(
@@ -145,9 +148,11 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         timeout: Duration,
     ) -> usize {
         let call = Call::enter();
+        // Before the walk, which a clock that panics would break off.
+        let due = self.due_in(timeout);
         let mut reset = 0;
-        self.visit(key, u64::MAX, &call, |waiter| {
-            reset += usize::from(self.reset(waiter, timeout));
+        self.visit(key, Reach::ALL, &call, |waiter| {
+            reset += usize::from(self.reset(waiter, due));
             ControlFlow::Continue(())
         });
         reset
@@ -155,8 +160,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
 
     /// Moves a deadline. The hold of the home shard's lock decides between this and an expiry: what a drive has
     /// taken out of the wheel is not put back.
-    fn reset(&self, waiter: &Waiter<O>, timeout: Duration) -> bool {
-        let due = self.due_in(timeout);
+    fn reset(&self, waiter: &Waiter<O>, due: Due) -> bool {
         let lowered = {
             let mut home = self.shard(waiter.home);
             let timer = waiter.timer();
@@ -190,7 +194,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     fn visit<Q: Hash + Equivalent<K> + ?Sized>(
         self: &Arc<Self>,
         key: &Q,
-        up_to: u64,
+        reach: Reach,
         call: &Call,
         mut visit: impl FnMut(&Arc<Waiter<O>>) -> ControlFlow<()>,
     ) {
@@ -199,7 +203,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         let mut batch: SmallVec<[Arc<Waiter<O>>; 4]> = SmallVec::new();
         let (walk, owed) = {
             let mut shard = self.shard(index);
-            let walk = shard.watch.walk(hash, key, up_to, &mut batch);
+            let walk = shard.watch.walk(hash, key, reach, &mut batch);
             // Whoever comes by goes on with what was handed on; but looks don't nest.
             let owed = if call.is_inside_look() { None } else { shard.take_owed() };
             (walk, owed)

@@ -5,6 +5,7 @@
 //! leaves nothing here.
 
 use crate::purgatory::pool::Pool;
+use crate::purgatory::watch::Reach;
 use crate::steps;
 use std::collections::BTreeMap;
 
@@ -24,6 +25,8 @@ pub(super) struct Place {
 struct Entry<W> {
     watcher: W,
     place: Place,
+    /// The youngest walk with looks that has taken this: see [`Numbered::take_step`].
+    taken_by: u64,
 }
 
 impl<W: Clone> Numbered<W> {
@@ -33,7 +36,7 @@ impl<W: Clone> Numbered<W> {
 
     /// O(log n).
     pub(super) fn insert(&mut self, place: Place, watcher: W) -> u32 {
-        let entry = self.entries.insert(Entry { watcher, place });
+        let entry = self.entries.insert(Entry { watcher, place, taken_by: 0 });
         let before = self.order.insert(place, entry);
         debug_assert!(before.is_none(), "two watchers in one place");
         entry
@@ -41,7 +44,7 @@ impl<W: Clone> Numbered<W> {
 
     /// O(log n).
     pub(super) fn remove(&mut self, entry: u32) -> (W, u32) {
-        let Entry { watcher, place } = self.entries.remove(entry);
+        let Entry { watcher, place, .. } = self.entries.remove(entry);
         let removed = self.order.remove(&place);
         debug_assert_eq!(removed, Some(entry));
         (watcher, place.list)
@@ -57,17 +60,20 @@ impl<W: Clone> Numbered<W> {
         }
     }
 
-    /// Clones watchers from `from` on, in order, that wait at no more than `up_to` and registered before `end`. Looks
-    /// at no more than `limit` of them; returns the place to go on from, if there may be more.
+    /// Clones watchers from `from` on, in order, that are in reach and registered before the walk of this number. Goes past
+    /// no more than `limit` of them; returns the place to go on from, if there may be more.
+    ///
+    /// A watcher that rises comes before the walk again. Where each that is taken is looked at, one that this walk has taken,
+    /// or a younger one with looks, is left out: that one's look comes after this walk began, and so sees its event.
     pub(super) fn take_step(
-        &self,
+        &mut self,
         from: Place,
-        up_to: u64,
-        end: u64,
+        walk: u64,
+        reach: Reach,
         limit: usize,
         out: &mut impl Extend<W>,
     ) -> Option<Place> {
-        let last = Place { at: up_to, registration: u64::MAX, ..from };
+        let last = Place { at: reach.up_to, registration: u64::MAX, ..from };
         if from > last {
             return None;
         }
@@ -76,9 +82,14 @@ impl<W: Clone> Numbered<W> {
                 return Some(*place);
             }
             steps::count(1);
-            if place.registration < end {
-                out.extend(std::iter::once(self.entries[*entry].watcher.clone()));
+            let entry = &mut self.entries[*entry];
+            if place.registration > walk || (reach.looks && entry.taken_by >= walk) {
+                continue;
             }
+            if reach.looks {
+                entry.taken_by = walk;
+            }
+            out.extend(std::iter::once(entry.watcher.clone()));
         }
         None
     }

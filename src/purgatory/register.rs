@@ -1,8 +1,8 @@
 //! Registering: look, watch and arm, look again.
 //!
 //! 1. Look, before any cell exists: an operation that is satisfied at once allocates nothing.
-//! 2. One hold of the home shard: closed? a place in the registry and the wheel; the keys that live there, up to a
-//!    step. Armed together with watching, never after, so that from here on shutdown, force, cancel, reset and `len`
+//! 2. One hold of the home shard: closed? a place in the registry and the wheel; those of the first keys, a step of them,
+//!    that live there. Armed together with watching, never after, so that from here on shutdown, force, cancel, reset and `len`
 //!    see it.
 //! 3. The other keys.
 //! 4. Look again. The registering thread has held the operation since before anybody could see it; whoever came
@@ -134,8 +134,9 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         if due.clamped {
             shard.books.clamp();
         }
-        for want in wants {
-            if links.len() == LINK_STEP || self.shard_of(want.hash) != waiter.home {
+        let mut wants = wants.into_iter();
+        for want in wants.by_ref().take(LINK_STEP) {
+            if self.shard_of(want.hash) != waiter.home {
                 rest.push(want);
                 continue;
             }
@@ -151,6 +152,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         if lowered {
             self.wake_driver();
         }
+        rest.extend(wants);
         Ok(Armed { timer, links, rest })
     }
 

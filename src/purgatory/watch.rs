@@ -63,13 +63,26 @@ struct Node<W> {
     next: u32,
 }
 
+/// Whom a walk takes.
+#[derive(Clone, Copy)]
+pub(crate) struct Reach {
+    /// Of those at a number, the ones at no more than this.
+    pub(crate) up_to: u64,
+    /// Whether each that is taken is looked at, and so no more than once.
+    pub(crate) looks: bool,
+}
+
+impl Reach {
+    /// All of them, for something else than a look.
+    pub(crate) const ALL: Reach = Reach { up_to: u64::MAX, looks: false };
+}
+
 /// A walk along one list, between two steps.
 pub(crate) struct Walk {
     list: u32,
-    /// Nodes from this number on are younger than the walk.
-    end: u64,
-    /// Of those at a number, the ones at no more than this are walked.
-    up_to: u64,
+    /// Its own: nodes with a higher number are younger than the walk.
+    number: u64,
+    reach: Reach,
     place: At,
 }
 
@@ -98,7 +111,7 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
             lists: Pool::new(),
             nodes: Pool::new(),
             numbered: Numbered::new(),
-            next_number: 0,
+            next_number: 1,
             watchers: 0,
             watched_keys: 0,
         }
@@ -138,15 +151,21 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
         self.numbered.raise(entry, at);
     }
 
-    /// Begins a walk along a key's list, of those at a number only as far as `up_to`, and takes its first step. `None`:
-    /// nobody waits on the key.
+    /// Begins a walk along a key's list and takes its first step. `None`: nobody waits on the key.
     #[inline]
-    pub(crate) fn walk<Q>(&mut self, hash: u64, key: &Q, up_to: u64, out: &mut impl Extend<W>) -> Option<Walk>
+    pub(crate) fn walk<Q>(
+        &mut self,
+        hash: u64,
+        key: &Q,
+        reach: Reach,
+        out: &mut impl Extend<W>,
+    ) -> Option<Walk>
     where
         Q: Equivalent<K> + ?Sized,
     {
         let list = self.find(hash, key)?;
-        let mut walk = Walk { list, end: self.next_number, up_to, place: At::Over };
+        let mut walk = Walk { list, number: self.next_number, reach, place: At::Over };
+        self.next_number += 1;
         self.walk_from(self.lists[list].head, &mut walk, out);
         Some(walk)
     }
@@ -180,15 +199,15 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
 
     /// A step from a node on, and on to those at a number if it comes to the end.
     fn walk_from(&mut self, node: u32, walk: &mut Walk, out: &mut impl Extend<W>) {
-        if let Some(rest) = self.take_step(node, walk.end, out) {
+        if let Some(rest) = self.take_step(node, walk.number, out) {
             walk.place = At::Cursor(self.insert_cursor_before(rest));
         } else if self.lists[walk.list].has_numbers() {
             self.walk_numbers(Place { list: walk.list, at: 0, registration: 0 }, walk, out);
         }
     }
 
-    fn walk_numbers(&self, from: Place, walk: &mut Walk, out: &mut impl Extend<W>) {
-        let rest = self.numbered.take_step(from, walk.up_to, walk.end, WALK_STEP, out);
+    fn walk_numbers(&mut self, from: Place, walk: &mut Walk, out: &mut impl Extend<W>) {
+        let rest = self.numbered.take_step(from, walk.number, walk.reach, WALK_STEP, out);
         walk.place = rest.map_or(At::Over, At::Number);
     }
 

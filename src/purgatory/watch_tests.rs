@@ -3,9 +3,13 @@
 use super::*;
 use crate::purgatory::pool::SEGMENT;
 
+fn reach(up_to: u64) -> Reach {
+    Reach { up_to, looks: true }
+}
+
 fn all(lists: &mut WatchLists<u64, u32>, key: u64) -> Vec<u32> {
     let mut out = Vec::new();
-    let Some(mut walk) = lists.walk(key, &key, u64::MAX, &mut out) else { return out };
+    let Some(mut walk) = lists.walk(key, &key, Reach::ALL, &mut out) else { return out };
     while !walk.is_over() {
         assert_eq!(lists.step(&mut walk, &mut out), None);
         lists.check_invariants();
@@ -37,7 +41,7 @@ fn a_walk_covers_what_was_there_when_it_began_and_survives_every_removal() {
     let len = 3 * WALK_STEP as u32;
     let nodes: Vec<u32> = (0..len).map(|w| lists.watch(1, 1, w).0).collect();
     let mut out = Vec::new();
-    let mut walk = lists.walk(1, &1, 0, &mut out).expect("somebody waits");
+    let mut walk = lists.walk(1, &1, reach(0), &mut out).expect("somebody waits");
     assert_eq!(out.len(), WALK_STEP);
     // What was taken goes, what comes next goes, and younger ones come: none of it disturbs the walk.
     for node in &nodes[..WALK_STEP + 10] {
@@ -58,7 +62,7 @@ fn a_list_that_empties_under_a_walk_gives_up_its_key_when_the_walk_ends() {
         let mut lists = WatchLists::new();
         let nodes: Vec<u32> = (0..2 * WALK_STEP as u32).map(|w| lists.watch(1, 1, w).0).collect();
         let mut out = Vec::new();
-        let mut walk = lists.walk(1, &1, 0, &mut out).expect("somebody waits");
+        let mut walk = lists.walk(1, &1, reach(0), &mut out).expect("somebody waits");
         for node in nodes {
             assert_eq!(lists.unwatch(node).1, None, "the cursor keeps the list");
         }
@@ -82,7 +86,7 @@ fn those_at_a_number_are_walked_by_number_as_far_as_it_goes_after_those_without(
     let in_order = |up_to: u64| (0..=up_to).flat_map(|n| [2 * n as u32 + 1, 2 * n as u32]);
     for up_to in [0, 1, WALK_STEP as u64, far / 2 - 1] {
         let mut out = Vec::new();
-        let mut walk = lists.walk(1, &1, up_to, &mut out).expect("somebody waits");
+        let mut walk = lists.walk(1, &1, reach(up_to), &mut out).expect("somebody waits");
         while !walk.is_over() {
             // Younger ones are not for this walk, wherever they stand.
             let (young, _) = lists.watch_at(1, 1, far, 7);
@@ -95,7 +99,7 @@ fn those_at_a_number_are_walked_by_number_as_far_as_it_goes_after_those_without(
     lists.raise(entries[far as usize - 1], 1);
     lists.raise(entries[far as usize - 2], 0);
     let mut out = Vec::new();
-    assert!(lists.walk(1, &1, 0, &mut out).expect("somebody waits").is_over());
+    assert!(lists.walk(1, &1, reach(0), &mut out).expect("somebody waits").is_over());
     assert_eq!(out, [100_000, 1]);
     lists.check_invariants();
     assert_eq!(lists.unwatch(plain), (100_000, None));
@@ -116,9 +120,9 @@ fn keys_with_the_same_hash_have_lists_of_their_own() {
     assert_eq!(lists.keys(), 2);
     assert_eq!(lists.unwatch(a), (10, Some(1)));
     let mut out = Vec::new();
-    assert!(lists.walk(7, &2, 0, &mut out).is_some_and(|walk| walk.is_over()));
+    assert!(lists.walk(7, &2, reach(0), &mut out).is_some_and(|walk| walk.is_over()));
     assert_eq!(out, [20, 21]);
-    assert!(lists.walk(7, &1, 0, &mut out).is_none());
+    assert!(lists.walk(7, &1, reach(0), &mut out).is_none());
 }
 
 #[test]

@@ -205,6 +205,40 @@ fn a_panic_in_next_progress_ends_the_operation_as_one_in_its_look() {
     assert!(stats.balances() && (stats.panics, stats.watched, stats.keys) == (1, 0, 0), "{stats:?}");
 }
 
+/// Waits for ever, one further after each look.
+struct Onward(u64, Arc<Mutex<u32>>);
+
+impl DelayedOperation for Onward {
+    fn try_complete(&mut self) -> bool {
+        self.0 += 1;
+        *self.1.lock().unwrap() += 1;
+        false
+    }
+    fn next_progress(&self, _: usize) -> Option<u64> {
+        Some(self.0)
+    }
+    fn on_complete(self, _: Outcome) {}
+}
+
+#[test]
+fn a_walk_looks_once_at_operations_that_rise_before_it() {
+    let purgatory: Purgatory<u32, Onward> = Purgatory::builder("onward").clock(ManualClock::new()).build();
+    let looks = Arc::new(Mutex::new(0));
+    for _ in 0..1000 {
+        let op = Onward(0, Arc::clone(&looks));
+        let _ = purgatory.try_complete_else_watch_at(op, Duration::MAX, [Watch::at(1, 1)]).expect("open");
+    }
+    for _ in 0..3 {
+        *looks.lock().unwrap() = 0;
+        assert_eq!(purgatory.check_and_complete(&1), 0);
+        assert_eq!(*looks.lock().unwrap(), 1000);
+    }
+    *looks.lock().unwrap() = 0;
+    assert_eq!(purgatory.check_and_complete_up_to(&1, 4), 0, "they wait at 5 now");
+    assert_eq!(purgatory.check_and_complete_up_to(&1, 5), 0);
+    assert_eq!(*looks.lock().unwrap(), 1000);
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Watch { needs: u64, at: Option<u64>, ask: Option<u64> },
