@@ -60,7 +60,7 @@
 //! | panics stay put | A panic ends its own operation, is counted and reported, and nothing else notices. |
 //! | any duration | Every `Duration` is legal, at any uptime; `Duration::MAX` is never. |
 //! | idle is free | With nothing due the expirer sleeps. |
-//! | order | By deadline, then by registration. |
+//! | order | By deadline, then, within a shard, by registration or last reset; `shards(1)` makes that all of it. |
 //! | the books balance | registered = satisfied + expired + forced + cancelled + shut down + panicked + pending. |
 //! | shutdown | Complete everything or have it handed back; it waits for no thread, and nothing is lost. |
 //! | no recursion | What a callback causes runs after it. A chain of completions costs no stack. |
