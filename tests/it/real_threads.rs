@@ -206,6 +206,66 @@ fn an_expirer_may_be_dropped_on_its_own_thread() {
     tell.recv_timeout(SOON).expect("it does not wait for itself");
 }
 
+/// Registers itself again as long as it may, and another crowd in another purgatory once.
+struct Again {
+    own: Arc<Purgatory<u32, Again>>,
+    go_on: Arc<AtomicBool>,
+    other: Option<Arc<Purgatory<u32, Again>>>,
+}
+
+impl Again {
+    /// So many that a drive takes two passes.
+    const CROWD: usize = 1500;
+
+    fn crowd(
+        own: &Arc<Purgatory<u32, Again>>,
+        go_on: &Arc<AtomicBool>,
+        mut other: Option<Arc<Purgatory<u32, Again>>>,
+    ) {
+        for number in 0..Again::CROWD {
+            let other = if number == Again::CROWD - 100 { other.take() } else { None };
+            let again = Again { own: Arc::clone(own), go_on: Arc::clone(go_on), other };
+            let _ = own.try_complete_else_watch(again, Duration::ZERO, []).expect("open");
+        }
+    }
+}
+
+impl DelayedOperation for Again {
+    fn try_complete(&mut self) -> bool {
+        false
+    }
+
+    fn on_complete(mut self, _: Outcome) {
+        if let Some(other) = self.other.take() {
+            Again::crowd(&other, &self.go_on, None);
+        }
+        if self.go_on.load(Ordering::Relaxed) {
+            let own = Arc::clone(&self.own);
+            let _ = own.try_complete_else_watch(self, Duration::ZERO, []).expect("open");
+        }
+    }
+}
+
+/// One of them has more to do after each turn: the second begins in the second pass of the first.
+#[test]
+fn purgatories_that_are_never_done_at_the_same_time_do_not_keep_the_expirer_from_a_third() {
+    let [first, second] = [1, 2].map(|_| Arc::new(Purgatory::<u32, Again>::builder("busy").build()));
+    let go_on = Arc::new(AtomicBool::new(true));
+    Again::crowd(&first, &go_on, Some(Arc::clone(&second)));
+    let expirer = Expirer::spawn("turns").unwrap();
+    expirer.drive(&first);
+    expirer.drive(&second);
+    while second.stats().expired < 10_000 {
+        thread::yield_now();
+    }
+    let third = Timers::builder("third").build();
+    expirer.drive(&third);
+    let ended = start(&third, ms(5));
+    let end = ended.recv_timeout(SOON);
+    go_on.store(false, Ordering::Relaxed);
+    assert_eq!(end.expect("it has its turn").1, Outcome::Expired);
+}
+
 #[test]
 fn two_expirers_whose_callbacks_drop_each_other_both_end() {
     let purgatories: [_; 2] = std::array::from_fn(|_| Arc::new(Jobs::builder("two").build()));
