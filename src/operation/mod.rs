@@ -43,7 +43,8 @@ pub trait DelayedOperation {
     /// Ends the operation: answers the request. Called exactly once for every operation that is not handed back.
     ///
     /// May call every method of the engine, on the same keys too. The callbacks that such calls cause run after
-    /// this one has returned.
+    /// this one has returned. One that registers the operation again should hold its purgatory by a `Weak`: an `Arc` in
+    /// what waits keeps the purgatory alive.
     ///
     /// What is periodic registers itself again from here. With its period as the timeout it goes on a period from now;
     /// with what is left until the next point of a grid it does not drift, and with nothing left it makes up for a

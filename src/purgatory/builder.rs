@@ -74,7 +74,8 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Builder<K, O> {
         self
     }
 
-    /// Clamps every timeout to this one. Clamped timeouts are counted, never rejected.
+    /// Clamps every timeout to this one: of registrations and of resets, [`Duration::MAX`] too. Clamped timeouts are counted,
+    /// never rejected.
     pub fn max_timeout(mut self, timeout: Duration) -> Self {
         self.max_timeout = timeout;
         self
@@ -87,7 +88,10 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Builder<K, O> {
         self
     }
 
-    /// Sets what is told of each caught panic; by default it is printed to standard error.
+    /// Sets what is told of each caught panic; by default it is printed to standard error. A panic of this hook is caught
+    /// and counted, but told to nobody.
+    ///
+    /// It runs in the middle of a call, so it should not signal: looks that panic would nest.
     pub fn on_panic(mut self, hook: impl Fn(CaughtPanic<'_>) + Send + Sync + 'static) -> Self {
         self.on_panic = Some(Box::new(hook));
         self
@@ -95,7 +99,9 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Builder<K, O> {
 
     /// Sets what is called when a deadline is registered that is earlier than the one that was last asked for, by
     /// [`expire`](Purgatory::expire) or [`next_expiration`](Purgatory::next_expiration): an event loop that drives the
-    /// purgatory itself wakes up and asks again. Called on the registering thread, without a lock.
+    /// purgatory itself wakes up and asks again. A reset to an earlier deadline calls it too, and before anybody has asked
+    /// every deadline that is the earliest does. Called on the registering thread, without a lock, in the middle of the
+    /// call: it should wake somebody, and not register by itself.
     pub fn on_earlier_deadline(mut self, wake: impl Fn() + Send + Sync + 'static) -> Self {
         self.on_earlier_deadline = Some(Box::new(wake));
         self

@@ -10,6 +10,9 @@
 //!                             └ watch lists                who waits on the keys that live here
 //! ```
 //!
+//! It needs a driver, an [`Expirer`](crate::Expirer) or somebody who calls [`expire`](Purgatory::expire), even if no operation
+//! has a timeout: one that is signalled without a pause is in the end handed on to it.
+//!
 //! An operation's *home* is the shard of its first key. There it has its place in the registry and its deadline, so
 //! an operation on one key takes one lock to register and one to end.
 
@@ -311,7 +314,8 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     /// resets others that are due has its way with those that are not decided yet; for those that are, and whose
     /// callbacks will run, it is told `Gone` or `false`.
     ///
-    /// For tests and event loops; with an [`Expirer`](crate::Expirer) nobody needs to call it.
+    /// For tests and event loops; with an [`Expirer`](crate::Expirer) nobody needs to call it. Of a long chain of callbacks
+    /// a pass leaves the rest to the next call: then `more` is false and `next` has passed.
     ///
     /// # Examples
     ///

@@ -8,6 +8,9 @@ use std::fmt;
 
 /// A key to wait on: at every event, or only at those that have come as far as a number.
 ///
+/// The number is the progress that is needed: for the record at offset 41 to be replicated a high watermark of 42. Progress
+/// that goes back concerns everybody: [`check_and_complete`](crate::Purgatory::check_and_complete) looks at all.
+///
 /// A key has one scale of numbers, such as the offsets of one partition. Who waits for another thing, a follower for the
 /// log's end where consumers wait for the high watermark, waits on another key.
 ///
@@ -68,7 +71,7 @@ impl fmt::Debug for OperationId {
 #[must_use = "an operation that waits can be named only by the id in here"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Registration {
-    /// It was over when the call returned.
+    /// It was over when the call returned; where that was made in a callback, its own callback is still to come.
     Completed(Outcome),
     /// It waits.
     Watched(OperationId),
