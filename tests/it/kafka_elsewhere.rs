@@ -2,7 +2,7 @@
 //! for, thresholds, the coordinator's timers, remote reads. `tests/README.md` lists them.
 
 use crate::guarantees::support::*;
-use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory};
+use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory, Resolution};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ struct Sums {
 
 impl Sums {
     fn new() -> Self {
-        let clock = ManualClock::new();
+        let clock = clock(Resolution::MILLISECOND);
         Sums { purgatory: Purgatory::builder("futures").clock(clock.clone()).build(), clock }
     }
 
@@ -123,7 +123,7 @@ fn thresholds_that_are_not_reached_expire_each_at_its_time() {
     bench.advance(100);
     let _ = [50, 200, 100].map(|timeout| thresholds.wait(5, timeout));
     for (at, expired, left) in [(100, 0, 5), (150, 1, 4), (200, 3, 1), (250, 0, 1), (300, 1, 0)] {
-        bench.clock.advance_to(ms_of(at));
+        bench.advance_to(ms_of(at));
         assert_eq!((bench.drive().0, bench.purgatory.len()), (expired, left), "at {at}");
     }
     let log = bench.take_log();
@@ -303,7 +303,7 @@ fn an_operation_cancels_what_it_waits_for_when_its_time_is_up_and_only_then() {
             self.2.borrow_mut().extend(tasks.iter().map(answer));
         }
     }
-    let clock = ManualClock::new();
+    let clock = clock(Resolution::MILLISECOND);
     let purgatory = Purgatory::builder("remote").clock(clock.clone()).build();
     let wait = |count: usize| {
         let (tasks, leads) = (Rc::new(RefCell::new(vec![Task::Running; count])), Rc::new(Cell::new(true)));

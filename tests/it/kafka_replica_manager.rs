@@ -1,12 +1,13 @@
 //! What Kafka's tests of its replica manager and partitions assert of waiting requests: produce and fetch operations of
 //! this crate in purgatories, over a partition that is moved by hand.
 
+use crate::uptime::clock;
 use ixion::kafka::fetch::{
     Access, EpochEnd, FetchLimits, FetchPartition, FirstRead, Isolation, OffsetPlace, Offsets, PartitionFetch,
 };
 use ixion::kafka::produce::{PartitionStatus, ProducePartition, Standing};
 use ixion::kafka::{DelayedFetch, DelayedProduce, ErrorCode};
-use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory};
+use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory, Resolution};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
@@ -94,7 +95,7 @@ impl Manager {
             last_stable: 0,
             in_sync: 3,
         };
-        let clock = ManualClock::new();
+        let clock = clock(Resolution::MILLISECOND);
         Manager {
             partition: Partition(Rc::new(RefCell::new(state))),
             produce: Purgatory::builder("Produce").clock(clock.clone()).build(),

@@ -1,7 +1,8 @@
 //! Watching at a number: who is looked at, in which order, and what a look that says no may ask for.
 
+use crate::uptime::clock;
 use ixion::{
-    BoxedOperation, DelayedOperation, ManualClock, OperationId, Outcome, Purgatory, Registration, Watch,
+    BoxedOperation, DelayedOperation, OperationId, Outcome, Purgatory, Registration, Resolution, Watch,
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -51,8 +52,11 @@ struct Bench {
 
 impl Bench {
     fn new(shards: usize) -> Self {
-        let purgatory =
-            Purgatory::builder("progress").clock(ManualClock::new()).shards(shards).hash_seed(1).build();
+        let purgatory = Purgatory::builder("progress")
+            .clock(clock(Resolution::MILLISECOND))
+            .shards(shards)
+            .hash_seed(1)
+            .build();
         Bench { purgatory, world: Shared::default(), next: 0 }
     }
 
@@ -167,7 +171,7 @@ fn after_a_look_that_says_no_an_operation_waits_at_the_number_it_asks_for() {
 
 #[test]
 fn a_boxed_operation_asks_for_its_number_too() {
-    let purgatory: Purgatory<u32> = Purgatory::builder("boxed").clock(ManualClock::new()).build();
+    let purgatory: Purgatory<u32> = Purgatory::builder("boxed").clock(clock(Resolution::MILLISECOND)).build();
     let world = Shared::default();
     let op = Op { number: 0, key: 1, needs: 9, asks: vec![7], world: Arc::clone(&world) };
     let boxed = BoxedOperation::new(op);
@@ -195,7 +199,7 @@ fn a_panic_in_next_progress_ends_the_operation_as_one_in_its_look() {
         }
     }
     let purgatory: Purgatory<u32, Panics> =
-        Purgatory::builder("panics").clock(ManualClock::new()).on_panic(|_| ()).build();
+        Purgatory::builder("panics").clock(clock(Resolution::MILLISECOND)).on_panic(|_| ()).build();
     let ends = Arc::new(Mutex::new(Vec::new()));
     let op = Panics(Arc::clone(&ends));
     let registration = purgatory.try_complete_else_watch_at(op, Duration::MAX, [Watch::at(1, 1)]);
@@ -222,7 +226,8 @@ impl DelayedOperation for Onward {
 
 #[test]
 fn a_walk_looks_once_at_operations_that_rise_before_it() {
-    let purgatory: Purgatory<u32, Onward> = Purgatory::builder("onward").clock(ManualClock::new()).build();
+    let purgatory: Purgatory<u32, Onward> =
+        Purgatory::builder("onward").clock(clock(Resolution::MILLISECOND)).build();
     let looks = Arc::new(Mutex::new(0));
     for _ in 0..1000 {
         let op = Onward(0, Arc::clone(&looks));

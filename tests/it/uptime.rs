@@ -12,10 +12,13 @@ use std::sync::LazyLock;
 /// nearer to the end.
 const STARTS: [u64; 5] = [1 << 30, (1 << 36) - 3, 1 << 42, 1 << 63, u64::MAX - (1 << 42)];
 
-const SUITES: [&str; 6] = [
+const SUITES: [&str; 9] = [
     "guarantees::",
     "kafka_delayed_operation::",
+    "kafka_elsewhere::",
+    "kafka_replica_manager::",
     "known_faults::",
+    "progress::",
     "field_reports::",
     "wheel_field::",
     "wheel_kafka::",
