@@ -453,7 +453,7 @@ fn hot_key(criterion: &mut Criterion) {
                     });
                 },
             );
-            assert_eq!(purgatory.len() as u64, waiters);
+            assert_eq!(purgatory.shutdown_and_hand_back().count() as u64, waiters, "all wait on");
         }
     }
 }
