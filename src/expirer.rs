@@ -9,7 +9,7 @@ use crate::operation::DelayedOperation;
 use crate::purgatory::Purgatory;
 use crate::purgatory::engine::Engine;
 use crate::sync::thread::{self, JoinHandle};
-use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, thread_local};
+use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, thread_constant};
 use crate::trampoline::{Call, discard, has_leftovers};
 use std::cell::Cell;
 use std::fmt;
@@ -21,11 +21,8 @@ use std::time::Duration;
 /// The longest sleep. A bound for its own sake: one wake-up a day is nothing, and no platform's wait takes more.
 const MAX_SLEEP: Duration = Duration::from_secs(24 * 60 * 60);
 
-thread_local! {
-    /// Whether this thread is an expirer's.
-    #[allow(clippy::missing_const_for_thread_local, reason = "the models' macro has no const form")]
-    static ON_EXPIRER: Cell<bool> = Cell::new(false);
-}
+// Whether this thread is an expirer's.
+thread_constant! { static ON_EXPIRER: Cell<bool> = Cell::new(false) }
 
 /// How soon a purgatory is asked again whose clock has panicked.
 const RETRY: Duration = Duration::from_millis(10);

@@ -15,7 +15,7 @@ pub(crate) use checker::{thread, thread_local};
 /// The checkers' thread-locals are made when they are first used.
 macro_rules! thread_constant {
     (static $name:ident: $type:ty = $init:expr) => {
-        thread_local! { static $name: $type = $init }
+        $crate::sync::thread_local! { static $name: $type = $init }
     };
 }
 pub(crate) use thread_constant;
