@@ -14,7 +14,7 @@ pub(super) struct Numbered<W> {
     entries: Pool<Entry<W>>,
 }
 
-/// Where a watcher stands. Registrations are numbered without gaps or repetition, so a place is one watcher's.
+/// Where a watcher stands. No two registrations have the same number, so a place is one watcher's.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     pub(super) list: u32,

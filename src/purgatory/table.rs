@@ -9,11 +9,11 @@
 use crate::steps;
 use hashbrown::HashTable;
 
-/// Entries a table, before it is split: moving so many takes a few microseconds.
+/// Entries a table, before it is split. To ask for the hash of each is a cache miss, so that is some ten microseconds.
 pub(super) const LIMIT: usize = if cfg!(test) { 64 } else { 256 };
 
-/// No more bits than these lead to a table: a hundred million keys in one shard. Only keys that share all of
-/// them, a poor hash, make a table that is larger.
+/// No more bits than these lead to a table: enough for fifty million keys in one shard. Larger tables are those of keys
+/// that have the same hash.
 const MAX_BITS: u8 = 18;
 
 /// The directory takes its bits from here on: the tables take the lowest and the highest ones, shards the upper middle.

@@ -30,7 +30,7 @@ pub(crate) struct WatchLists<K, W> {
     nodes: Pool<Node<W>>,
     /// Those that wait at a number are in here instead.
     numbered: Numbered<W>,
-    /// The number of the next node.
+    /// The number of the next node or walk.
     next_number: u64,
     watchers: usize,
     /// Lists with a watcher; a list that only a cursor keeps does not count.
