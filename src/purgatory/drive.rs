@@ -2,7 +2,8 @@
 
 use crate::operation::cell::Decision;
 use crate::operation::{DelayedOperation, Outcome};
-use crate::purgatory::engine::{Aside, Drives, Engine, SpareKeys, Timed, Waiter};
+use crate::purgatory::aside::Aside;
+use crate::purgatory::engine::{Drives, Engine, SpareKeys, Timed, Waiter};
 use crate::purgatory::results::{Drive, HandedBack};
 use crate::sync::{Arc, MODELLED, Ordering, planted};
 use crate::tick::Tick;
@@ -60,7 +61,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
             expired += self.expire_all(batch, &call);
         }
         if !more && self.drives.has_set_aside.swap(false, Ordering::Relaxed) {
-            self.put_back(drive);
+            self.put_back();
         }
         self.drives.end_pass(now, more);
         (expired, more)
@@ -133,9 +134,9 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     }
 
     /// Puts what a drive has set aside back to its deadlines.
-    fn put_back(&self, drive: u64) {
+    fn put_back(&self) {
         for index in 0..self.shards.len() {
-            while self.shard(index as u32).put_back(drive, EXPIRY_STEP) {}
+            while self.shard(index as u32).put_back(EXPIRY_STEP) {}
         }
     }
 

@@ -8,6 +8,7 @@ use crate::clock::Clock;
 use crate::metrics::{Books, Stats};
 use crate::operation::cell::{Cell, Look, Spell};
 use crate::operation::{DelayedOperation, Outcome};
+use crate::purgatory::aside::Aside;
 use crate::purgatory::panics::{PanicHook, PanicPlace, contain};
 use crate::purgatory::watch::WatchLists;
 use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, MODELLED, Mutex, MutexGuard, Ordering, planted};
@@ -101,50 +102,7 @@ pub(super) struct Shard<K, O> {
     pub(super) closed: bool,
 }
 
-/// Timers that a drive has set aside. In the wheel they are due never, and belong to a drive that there is not, one for
-/// each time that a timer was set aside: a reset changes both, and it may be set aside again.
-pub(super) struct Aside {
-    /// In order, with their deadlines.
-    timers: VecDeque<(TimerId, u64, Tick)>,
-    /// None of the deadlines is earlier.
-    pub(super) earliest: Tick,
-    no_drive: u64,
-}
-
-impl Default for Aside {
-    fn default() -> Self {
-        Aside { timers: VecDeque::new(), earliest: Tick::MAX, no_drive: 1 << 63 }
-    }
-}
-
 impl<K, O> Shard<K, O> {
-    /// Puts a timer aside until the drive is over.
-    pub(super) fn set_aside(&mut self, id: TimerId, deadline: Tick) {
-        if let Some(timed) = self.wheel.get_mut(id) {
-            timed.drive = self.aside.no_drive;
-            self.wheel.restart_timer(id, Tick::MAX);
-            self.aside.timers.push_back((id, self.aside.no_drive, deadline));
-            self.aside.no_drive += 1;
-            self.aside.earliest = self.aside.earliest.min(deadline);
-        }
-    }
-
-    /// Puts up to a number of timers back to their deadlines, after a drive. Returns whether there were any.
-    pub(super) fn put_back(&mut self, drive: u64, most: usize) -> bool {
-        let some = self.aside.timers.len().min(most);
-        for (id, no_drive, deadline) in self.aside.timers.drain(..some) {
-            // It may have ended meanwhile, or been reset.
-            if let Some(timed) = self.wheel.get_mut(id).filter(|timed| timed.drive == no_drive) {
-                timed.drive = drive;
-                self.wheel.restart_timer(id, deadline);
-            }
-        }
-        if self.aside.timers.is_empty() {
-            self.aside = Aside::default();
-        }
-        some > 0
-    }
-
     /// Takes what was handed on here: hardly ever anything.
     #[inline]
     pub(super) fn take_owed(&mut self) -> Option<VecDeque<Arc<Waiter<O>>>> {
@@ -342,11 +300,18 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     ///
     /// An event that has come as far as a number may pass by between the look and the raise: it finds the operation at
     /// its old, lower number and leaves a mark.
+    #[inline]
     fn look_and_raise(&self, op: &mut O, links: &Links) -> Look {
         let look = self.look(op);
-        if look != Look::NotMet {
+        if look != Look::NotMet || links.iter().all(|link| link.numbered.is_none()) {
             return look;
         }
+        self.raise(op, links)
+    }
+
+    /// Lets an operation wait at the numbers that it asks for.
+    #[inline(never)]
+    fn raise(&self, op: &O, links: &Links) -> Look {
         for link in links {
             let Some(nth) = link.numbered else { continue };
             let ask = || {

@@ -16,6 +16,7 @@
 //! An operation's *home* is the shard of its first key. There it has its place in the registry and its deadline, so
 //! an operation on one key takes one lock to register and one to end.
 
+mod aside;
 mod builder;
 mod drive;
 pub(crate) mod engine;
