@@ -10,7 +10,7 @@
 //! [`design`](crate::design) and modelled in `tests/models`.
 
 use crate::operation::Outcome;
-use crate::sync::{AtomicU32, MODELLED, Mutex, Ordering, planted};
+use crate::sync::{AtomicU32, MODELLED, Mutex, MutexGuard, Ordering, planted};
 
 /// Somebody holds the operation.
 const BUSY: u32 = 1;
@@ -29,11 +29,25 @@ pub(crate) struct Cell<O, L> {
     body: Mutex<Body<O, L>>,
 }
 
-/// What the holder alone may touch. `L`: the links to undo.
 struct Body<O, L> {
     /// `None` once the holder has acted.
     op: Option<O>,
     links: L,
+}
+
+/// What the holder alone may touch. `L`: the links to undo when the operation ends.
+pub(crate) struct Held<'a, O, L>(MutexGuard<'a, Body<O, L>>);
+
+impl<O, L: Default> Held<'_, O, L> {
+    pub(crate) fn links(&mut self) -> &mut L {
+        &mut self.0.links
+    }
+
+    /// Takes the operation and its links out, for good. It is decided, or was never shown to anyone.
+    pub(crate) fn take(mut self) -> (O, L) {
+        let op = self.0.op.take().expect("only the holder acts, and it acts once");
+        (op, std::mem::take(&mut self.0.links))
+    }
 }
 
 /// What a look said.
@@ -57,13 +71,12 @@ pub(crate) enum Decision {
 }
 
 /// How a spell of holding went.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
-pub(crate) enum Spell {
+pub(crate) enum Spell<'a, O, L> {
     /// The condition is not met and nothing is owed: the operation waits on.
     LetGo,
     /// Decided: the caller still holds it and must act. `mine`: by a look of this spell.
-    Decided { outcome: Outcome, mine: bool },
+    Decided { outcome: Outcome, mine: bool, held: Held<'a, O, L> },
     /// Marked again and again: the caller still holds it and must hand it on.
     Tired,
 }
@@ -74,23 +87,25 @@ impl<O, L: Default> Cell<O, L> {
         Cell { word: AtomicU32::new(BUSY), body: Mutex::new(Body { op: Some(op), links: L::default() }) }
     }
 
-    /// Asks for a look. True: nobody was inside, so the caller holds the operation now and must
-    /// [`hold`](Self::hold).
+    /// What the cell keeps. The caller holds the operation, so this never waits.
+    pub(crate) fn lock(&self) -> Held<'_, O, L> {
+        Held(self.body.lock())
+    }
+
+    /// Asks for a look. True: nobody was inside, so the caller holds the operation now, and owes it this look.
     pub(crate) fn mark(&self) -> bool {
-        // Release: the state that the caller changed before it came is seen by the look that this asks for. The
-        // acquire of the hold is the claim at the top of `hold`. A read-modify-write, so that no mark of another
-        // thread and no decision is overwritten.
         if planted("mark-plain") {
             let word = self.word.load(Ordering::Acquire);
             self.word.store(word | BUSY | LOOK, Ordering::Release);
             return word & BUSY == 0;
         }
-        self.word.fetch_or(BUSY | LOOK, Ordering::Release) & BUSY == 0
-    }
-
-    /// Asks for a look at an operation that the caller holds.
-    pub(crate) fn mark_own(&self) {
-        self.word.fetch_or(LOOK, Ordering::Relaxed);
+        // Nearly always it is free. Acquire: of what the last holder wrote.
+        if self.word.compare_exchange(0, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+            return true;
+        }
+        // Release: the state that the caller changed before it came is seen by the look that this asks for; the claim in
+        // `hold` acquires it. A read-modify-write, so that no mark of another thread and no decision is overwritten.
+        self.word.fetch_or(BUSY | LOOK, Ordering::AcqRel) & BUSY == 0
     }
 
     /// Decides the outcome, if none is decided yet.
@@ -118,30 +133,37 @@ impl<O, L: Default> Cell<O, L> {
         }
     }
 
-    /// Looks as long as looks are wanted. The caller holds the operation; see [`Spell`] for what it holds after.
-    pub(crate) fn hold(&self, mut look: impl FnMut(&mut O, &L) -> Look) -> Spell {
+    /// Looks as long as looks are wanted, and once if one is `owed`. The caller holds the operation; see [`Spell`] for what
+    /// it holds after.
+    pub(crate) fn hold<'a>(
+        &'a self,
+        mut held: Held<'a, O, L>,
+        mut owed: bool,
+        mut look: impl FnMut(&mut O, &L) -> Look,
+    ) -> Spell<'a, O, L> {
         for _ in 0..MAX_ROUNDS {
             // 1. Claim the look. Acquire: of the hold, and of the state that every marker published. It is claimed
             //    before the look, so that a mark that comes during the look asks for another one.
-            let word = self.word.fetch_and(!LOOK, Ordering::Acquire);
-            if let Some(outcome) = outcome_of(word) {
-                return Spell::Decided { outcome, mine: false };
+            if !owed {
+                let word = self.word.fetch_and(!LOOK, Ordering::Acquire);
+                if let Some(outcome) = outcome_of(word) {
+                    return Spell::Decided { outcome, mine: false, held };
+                }
+                owed = word & LOOK != 0;
             }
             // 2. Look.
-            if word & LOOK != 0 {
-                let answer = {
-                    let mut body = self.body.lock();
-                    let Body { op, links } = &mut *body;
-                    let op = op.as_mut().expect("a held operation that is not decided is still in its cell");
-                    look(op, links)
-                };
-                match answer {
-                    Look::Met => return self.settle(Outcome::Satisfied),
-                    Look::Panicked => return self.settle(Outcome::Panicked),
-                    Look::NotMet => {}
+            if owed {
+                let Body { op, links } = &mut *held.0;
+                let op = op.as_mut().expect("a held operation that is not decided is still in its cell");
+                match look(op, links) {
+                    Look::Met => return self.settle(Outcome::Satisfied, held),
+                    Look::Panicked => return self.settle(Outcome::Panicked, held),
+                    Look::NotMet => owed = false,
                 }
             }
-            // 3. Let go, unless something has come meanwhile. Release: what the look wrote is seen by the next holder.
+            // 3. Let go, unless something has come meanwhile. Release: what the look wrote is seen by the next holder,
+            //    which finds the mutex free.
+            drop(held);
             if planted("let-go-plain") {
                 self.word.store(0, Ordering::Release);
                 return Spell::LetGo;
@@ -149,17 +171,18 @@ impl<O, L: Default> Cell<O, L> {
             if self.word.compare_exchange(BUSY, 0, Ordering::Release, Ordering::Relaxed).is_ok() {
                 return Spell::LetGo;
             }
+            held = self.lock();
         }
         Spell::Tired
     }
 
     /// Decides an operation that the caller holds; an earlier decision stands.
-    fn settle(&self, outcome: Outcome) -> Spell {
+    fn settle<'a>(&self, outcome: Outcome, held: Held<'a, O, L>) -> Spell<'a, O, L> {
         match self.decide(outcome) {
-            Decision::Left => Spell::Decided { outcome, mine: true },
+            Decision::Left => Spell::Decided { outcome, mine: true, held },
             Decision::Lost => {
                 let decided = self.outcome().expect("a lost decision was made by somebody");
-                Spell::Decided { outcome: decided, mine: false }
+                Spell::Decided { outcome: decided, mine: false, held }
             }
             Decision::Held => unreachable!("the caller of settle holds the operation"),
         }
@@ -168,19 +191,6 @@ impl<O, L: Default> Cell<O, L> {
     /// Returns the outcome, if it is decided.
     pub(crate) fn outcome(&self) -> Option<Outcome> {
         outcome_of(self.word.load(Ordering::Acquire))
-    }
-
-    /// Sets the links that [`take`](Self::take) will return. The caller holds the operation.
-    pub(crate) fn set_links(&self, links: L) {
-        self.body.lock().links = links;
-    }
-
-    /// Takes the operation and its links out, for good. The caller holds it and it is decided (or was never
-    /// shown to anyone).
-    pub(crate) fn take(&self) -> (O, L) {
-        let mut body = self.body.lock();
-        let op = body.op.take().expect("only the holder acts, and it acts once");
-        (op, std::mem::take(&mut body.links))
     }
 }
 
@@ -245,36 +255,49 @@ mod tests {
         }
     }
 
+    /// A spell without what is still held: that is let go of.
+    #[derive(PartialEq, Debug)]
+    enum Ended {
+        LetGo,
+        Decided(Outcome, bool),
+        Tired,
+    }
+
+    fn hold(cell: &Cell<u32, ()>, owed: bool, mut look: impl FnMut() -> Look) -> Ended {
+        match cell.hold(cell.lock(), owed, |_, ()| look()) {
+            Spell::LetGo => Ended::LetGo,
+            Spell::Decided { outcome, mine, .. } => Ended::Decided(outcome, mine),
+            Spell::Tired => Ended::Tired,
+        }
+    }
+
     #[test]
-    fn whoever_marks_a_free_operation_holds_it() {
+    fn whoever_marks_a_free_operation_holds_it_and_owes_it_a_look() {
         let cell = cell(0);
-        assert_eq!(cell.hold(|_, ()| unreachable!("nobody asked for a look")), Spell::LetGo);
+        assert_eq!(hold(&cell, false, || unreachable!("nobody asked for a look")), Ended::LetGo);
         assert!(cell.mark());
         assert!(!cell.mark(), "somebody is inside");
+        assert!(!cell.mark());
         let mut looks = 0;
-        assert_eq!(
-            cell.hold(|_, ()| {
-                looks += 1;
-                Look::NotMet
-            }),
-            Spell::LetGo
-        );
-        assert_eq!(looks, 1, "two marks before the claim are one look");
+        let spell = hold(&cell, true, || {
+            looks += 1;
+            Look::NotMet
+        });
+        assert_eq!((spell, looks), (Ended::LetGo, 2), "two marks before the claim are one look");
     }
 
     #[test]
     fn a_mark_left_during_a_look_is_looked_at_before_letting_go() {
         let cell = cell(0);
-        cell.mark_own();
         let mut looks = 0;
-        let spell = cell.hold(|_, ()| {
+        let spell = hold(&cell, true, || {
             looks += 1;
             if looks == 1 {
                 assert!(!cell.mark());
             }
             Look::NotMet
         });
-        assert_eq!((spell, looks), (Spell::LetGo, 2));
+        assert_eq!((spell, looks), (Ended::LetGo, 2));
     }
 
     #[test]
@@ -282,13 +305,12 @@ mod tests {
         for outcome in ALL {
             for answer in [Look::Met, Look::NotMet, Look::Panicked] {
                 let cell = cell(7);
-                cell.mark_own();
-                let spell = cell.hold(|_, ()| {
+                let spell = hold(&cell, true, || {
                     assert_eq!(cell.decide(outcome), Decision::Left);
                     answer
                 });
-                assert_eq!(spell, Spell::Decided { outcome, mine: false });
-                assert_eq!(cell.take().0, 7);
+                assert_eq!(spell, Ended::Decided(outcome, false));
+                assert_eq!(cell.lock().take().0, 7);
             }
         }
     }
@@ -296,14 +318,13 @@ mod tests {
     #[test]
     fn a_holder_that_keeps_being_marked_is_let_off_after_a_bounded_number_of_rounds() {
         let cell = cell(0);
-        cell.mark_own();
         let mut looks = 0;
-        let spell = cell.hold(|_, ()| {
+        let spell = hold(&cell, true, || {
             looks += 1;
             cell.mark();
             Look::NotMet
         });
-        assert_eq!((spell, looks), (Spell::Tired, MAX_ROUNDS));
+        assert_eq!((spell, looks), (Ended::Tired, MAX_ROUNDS));
         assert_eq!(cell.decide(Outcome::Expired), Decision::Left, "it is still held");
     }
 }

@@ -74,7 +74,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         let mut ended: SmallVec<[(O, SpareKeys<K>); 4]> = SmallVec::new();
         for waiter in batch {
             match waiter.cell.decide(Outcome::Expired) {
-                Decision::Held => ended.push(self.take_out(&waiter, Outcome::Expired)),
+                Decision::Held => ended.push(self.take_out(&waiter, waiter.cell.lock(), Outcome::Expired)),
                 // The thread inside ends it: a drive waits for nobody.
                 Decision::Left => {}
                 Decision::Lost => continue,
@@ -204,7 +204,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         let swept = self.sweep();
         let decided = swept.held.len() + swept.busy;
         for waiter in swept.held {
-            self.end(&waiter, Outcome::Shutdown, &call);
+            self.end(&waiter, waiter.cell.lock(), Outcome::Shutdown, &call);
         }
         self.take_over(swept.owed, &call);
         decided
@@ -216,7 +216,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         let swept = self.sweep();
         let mut back = HandedBack { taken: Vec::with_capacity(swept.held.len()), busy: swept.busy };
         for waiter in swept.held {
-            let (op, keys) = self.take_out(&waiter, Outcome::Shutdown);
+            let (op, keys) = self.take_out(&waiter, waiter.cell.lock(), Outcome::Shutdown);
             back.taken.push(op);
             self.drop_keys_in_turn(keys, &call);
         }

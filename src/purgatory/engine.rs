@@ -6,7 +6,7 @@
 use crate::alarm::Alarm;
 use crate::clock::Clock;
 use crate::metrics::{Books, Stats};
-use crate::operation::cell::{Cell, Look, Spell};
+use crate::operation::cell::{Cell, Held, Look, Spell};
 use crate::operation::{DelayedOperation, Outcome};
 use crate::purgatory::aside::Aside;
 use crate::purgatory::panics::{PanicHook, PanicPlace, contain};
@@ -135,8 +135,8 @@ impl<O> Waiter<O> {
 /// How many keys of an operation are put into lists, or taken out, under one hold of a shard's lock.
 pub(super) const LINK_STEP: usize = if MODELLED { 1 } else { 64 };
 
-/// The watch lists that an operation is in.
-pub(super) type Links = SmallVec<[Link; 2]>;
+/// The watch lists that an operation is in, those of its home shard first.
+pub(super) type Links = SmallVec<[Link; 4]>;
 
 /// A place in one watch list.
 #[derive(Clone, Copy)]
@@ -168,11 +168,21 @@ impl Nth {
 }
 
 impl<K: Eq, O> Shard<K, O> {
-    /// Takes an operation out of a list. Returns the key if nobody is left on it.
-    fn unwatch(&mut self, link: Link) -> Option<K> {
-        match link.numbered {
-            None => self.watch.unwatch(link.node).1,
-            Some(_) => self.watch.unwatch_at(link.node).1,
+    /// Takes an operation out of the lists of the first of `links`, so far as they are in this shard and no more than a
+    /// step, and adds the keys on which nobody is left. The other links stay.
+    fn unwatch_run(&mut self, shard: u32, links: &mut &[Link], keys: &mut SpareKeys<K>) {
+        for _ in 0..LINK_STEP {
+            let Some((link, rest)) = links.split_first().filter(|(link, _)| link.shard == shard) else {
+                return;
+            };
+            *links = rest;
+            let (_, key) = match link.numbered {
+                None => self.watch.unwatch(link.node),
+                Some(_) => self.watch.unwatch_at(link.node),
+            };
+            if let Some(key) = key {
+                keys.push(key);
+            }
         }
     }
 }
@@ -327,23 +337,38 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         Look::NotMet
     }
 
-    /// Goes on with an operation that the caller holds: looks while looks are wanted, then lets go or ends it.
-    /// Returns the outcome if it has ended, and whether a look of this call decided it.
-    pub(super) fn hold(self: &Arc<Self>, waiter: &Arc<Waiter<O>>, call: &Call) -> Option<(Outcome, bool)> {
+    /// Goes on with an operation that the caller holds: looks while looks are wanted, and once if one is `owed`; then lets
+    /// go or ends it. Returns the outcome if it has ended, and whether a look of this call decided it.
+    #[inline]
+    pub(super) fn hold<'a>(
+        self: &Arc<Self>,
+        waiter: &'a Arc<Waiter<O>>,
+        mut held: Held<'a, O, Links>,
+        mut owed: bool,
+        call: &Call,
+    ) -> Option<(Outcome, bool)> {
         loop {
-            match waiter.cell.hold(|op, links| self.look_and_raise(op, links)) {
+            match waiter.cell.hold(held, owed, |op, links| self.look_and_raise(op, links)) {
                 Spell::LetGo => return None,
-                Spell::Decided { outcome, mine } => {
-                    self.end(waiter, outcome, call);
+                Spell::Decided { outcome, mine, held } => {
+                    self.end(waiter, held, outcome, call);
                     return Some((outcome, mine));
                 }
                 Spell::Tired => {
                     if self.hand_on(waiter) {
                         return None;
                     }
+                    (held, owed) = (waiter.cell.lock(), false);
                 }
             }
         }
+    }
+
+    /// Looks at an operation, unless somebody is inside: then that thread does. Returns whether a look of this call
+    /// ended it.
+    #[inline]
+    pub(super) fn look_at(self: &Arc<Self>, waiter: &Arc<Waiter<O>>, call: &Call) -> bool {
+        waiter.cell.mark() && self.hold(waiter, waiter.cell.lock(), true, call).is_some_and(|(_, mine)| mine)
     }
 
     /// Leaves a held operation to whoever comes by its home shard next, and sees to it that the driver does. False:
@@ -369,34 +394,41 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     #[cold]
     pub(super) fn take_over(self: &Arc<Self>, owed: VecDeque<Arc<Waiter<O>>>, call: &Call) {
         for waiter in owed {
-            self.hold(&waiter, call);
+            self.hold(&waiter, waiter.cell.lock(), false, call);
         }
     }
 
     /// Ends a decided operation that the caller holds.
-    pub(super) fn end(self: &Arc<Self>, waiter: &Waiter<O>, outcome: Outcome, call: &Call) {
-        let (op, keys) = self.take_out(waiter, outcome);
+    pub(super) fn end(
+        self: &Arc<Self>,
+        waiter: &Waiter<O>,
+        held: Held<'_, O, Links>,
+        outcome: Outcome,
+        call: &Call,
+    ) {
+        let (op, keys) = self.take_out(waiter, held, outcome);
         self.complete(op, outcome, keys, call);
     }
 
     /// Takes a decided operation that the caller holds out of its cell, the wheel and every watch list, and counts
     /// its end. O(keys), with no other lock held. Only the holder unlinks: nothing is added to a list after this.
-    pub(super) fn take_out(&self, waiter: &Waiter<O>, outcome: Outcome) -> (O, SpareKeys<K>) {
-        let (op, links) = waiter.cell.take();
+    pub(super) fn take_out(
+        &self,
+        waiter: &Waiter<O>,
+        held: Held<'_, O, Links>,
+        outcome: Outcome,
+    ) -> (O, SpareKeys<K>) {
+        let (op, links) = held.take();
         let mut keys = SpareKeys::new();
-        // The first of the links are in the home shard.
-        let mut runs =
-            links.chunk_by(|a, b| a.shard == b.shard).flat_map(|run| run.chunks(LINK_STEP)).peekable();
+        let mut rest = &links[..];
         {
             let mut home = self.shard(waiter.home);
             home.wheel.stop_timer(waiter.timer());
             home.books.end(outcome);
-            let run = runs.next_if(|run| run[0].shard == waiter.home).unwrap_or_default();
-            keys.extend(run.iter().filter_map(|link| home.unwatch(*link)));
+            home.unwatch_run(waiter.home, &mut rest, &mut keys);
         }
-        for run in runs {
-            let mut shard = self.shard(run[0].shard);
-            keys.extend(run.iter().filter_map(|link| shard.unwatch(*link)));
+        while let Some(next) = rest.first() {
+            self.shard(next.shard).unwatch_run(next.shard, &mut rest, &mut keys);
         }
         if let Some(capacity) = &self.capacity {
             capacity.release();

@@ -9,11 +9,10 @@ use crate::operation::{DelayedOperation, Outcome};
 use crate::purgatory::engine::{Engine, SpareKeys, Waiter};
 use crate::purgatory::register::Due;
 use crate::purgatory::results::{Cancelled, HandedBack, OperationId};
-use crate::purgatory::watch::Reach;
+use crate::purgatory::watch::{Reach, Taken};
 use crate::sync::{Arc, planted};
 use crate::trampoline::Call;
 use hashbrown::Equivalent;
-use smallvec::SmallVec;
 use std::hash::Hash;
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -33,10 +32,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         }
         let mut ended = 0;
         self.visit(key, Reach { up_to, looks: true }, &call, |waiter| {
-            // Not marked by us to hold: somebody is inside and will look again.
-            if waiter.cell.mark() && self.hold(waiter, &call).is_some_and(|(_, mine)| mine) {
-                ended += 1;
-            }
+            ended += usize::from(self.look_at(waiter, &call));
             ControlFlow::Continue(())
         });
         ended
@@ -54,9 +50,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         call.put_off(move || {
             let call = Call::enter();
             for waiter in waiters {
-                if waiter.cell.mark() {
-                    engine.hold(&waiter, &call);
-                }
+                engine.look_at(&waiter, &call);
             }
         });
     }
@@ -82,7 +76,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     fn force(self: &Arc<Self>, waiter: &Arc<Waiter<O>>, call: &Call) -> bool {
         match waiter.cell.decide(Outcome::Forced) {
             Decision::Held => {
-                self.end(waiter, Outcome::Forced, call);
+                self.end(waiter, waiter.cell.lock(), Outcome::Forced, call);
                 true
             }
             Decision::Left => true,
@@ -128,7 +122,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         match waiter.cell.decide(outcome) {
             Decision::Left if !planted("unlink-before-take") => Cancelled::Busy,
             Decision::Held | Decision::Left => {
-                let (op, keys) = self.take_out(waiter, outcome);
+                let (op, keys) = self.take_out(waiter, waiter.cell.lock(), outcome);
                 self.drop_keys_in_turn(keys, call);
                 Cancelled::Taken(op)
             }
@@ -200,7 +194,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     ) {
         let hash = self.hash(key);
         let index = self.shard_of(hash);
-        let mut batch: SmallVec<[Arc<Waiter<O>>; 4]> = SmallVec::new();
+        let mut batch = Taken::new();
         let (walk, owed) = {
             let mut shard = self.shard(index);
             let walk = shard.watch.walk(hash, key, reach, &mut batch);

@@ -5,7 +5,7 @@
 //! leaves nothing here.
 
 use crate::purgatory::pool::Pool;
-use crate::purgatory::watch::Reach;
+use crate::purgatory::watch::{Reach, Taken};
 use crate::steps;
 use std::collections::BTreeMap;
 
@@ -71,7 +71,7 @@ impl<W: Clone> Numbered<W> {
         walk: u64,
         reach: Reach,
         limit: usize,
-        out: &mut impl Extend<W>,
+        out: &mut Taken<W>,
     ) -> Option<Place> {
         let last = Place { at: reach.up_to, registration: u64::MAX, ..from };
         if from > last {
@@ -89,7 +89,7 @@ impl<W: Clone> Numbered<W> {
             if reach.looks {
                 entry.taken_by = walk;
             }
-            out.extend(std::iter::once(entry.watcher.clone()));
+            out.push(entry.watcher.clone());
         }
         None
     }

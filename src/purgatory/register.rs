@@ -20,6 +20,7 @@ use crate::purgatory::results::{OperationId, Registration, RejectReason, Rejecte
 use crate::sync::{Arc, AtomicU64, Ordering, planted};
 use crate::tick::Tick;
 use crate::trampoline::Call;
+use crate::wheel::TimerId;
 use smallvec::SmallVec;
 use std::hash::Hash;
 use std::time::Duration;
@@ -27,12 +28,13 @@ use std::time::Duration;
 /// Up to this many keys are compared pairwise to find one that was given twice; more are sorted by hash first.
 const PAIRWISE: usize = 8;
 
-type Wants<K> = SmallVec<[Want<K>; 2]>;
+type Wants<K> = SmallVec<[Want<K>; 4]>;
 
 /// A watch, with its key's hash.
 struct Want<K> {
     hash: u64,
-    key: K,
+    /// `None` once it is in a list.
+    key: Option<K>,
     at: Option<(u64, Nth)>,
 }
 
@@ -65,7 +67,8 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         watches: impl IntoIterator<Item = Watch<K>>,
         call: &Call,
     ) -> Result<Registration, Rejected<O>> {
-        let (wants, mut spare) = self.hash_keys(watches);
+        let (mut wants, mut spare) = (Wants::new(), SpareKeys::new());
+        self.hash_keys(watches, &mut wants, &mut spare);
         let due = self.due_in(timeout);
         let home = match wants.first() {
             Some(want) => self.shard_of(want.hash),
@@ -75,34 +78,27 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
             self.give_up(wants, spare, call);
             return Err(Rejected { op, reason: RejectReason::Full });
         }
-        let cell = Cell::held(op);
-        let waiter = Arc::new(Waiter { cell, home, timer: AtomicU64::new(0) });
-        let armed = match self.arm(&waiter, due, wants, &mut spare) {
-            Ok(armed) => armed,
-            Err(wants) => {
-                if let Some(capacity) = &self.capacity {
-                    capacity.release();
-                }
-                self.give_up(wants, spare, call);
-                let (op, _) = waiter.cell.take();
-                return Err(Rejected { op, reason: RejectReason::Shutdown });
+        let waiter = Arc::new(Waiter { cell: Cell::held(op), home, timer: AtomicU64::new(0) });
+        let mut held = waiter.cell.lock();
+        let Some(timer) = self.arm(&waiter, due, &mut wants, held.links(), &mut spare) else {
+            if let Some(capacity) = &self.capacity {
+                capacity.release();
             }
+            self.give_up(wants, spare, call);
+            let (op, _) = held.take();
+            return Err(Rejected { op, reason: RejectReason::Shutdown });
         };
-        // 3. The other keys. `links` are those that step 2 has put into lists.
-        let mut links = armed.links;
-        for want in armed.rest {
+        // 3. The other keys: those that step 2 has not put into lists.
+        for want in &mut wants {
+            let Some(key) = want.key.take() else { continue };
             let shard = self.shard_of(want.hash);
-            let (link, again) = self.shard(shard).watch_for(want, shard, &waiter);
-            links.push(link);
-            spare.extend(again);
+            let link = self.shard(shard).watch_for(want, key, shard, &waiter, &mut spare);
+            held.links().push(link);
         }
-        waiter.cell.set_links(links);
-        let id = OperationId { purgatory: self.number, home, timer: armed.timer };
-        // 4. and 5.
-        if !planted("no-second-look") {
-            waiter.cell.mark_own();
-        }
-        let ended = self.hold(&waiter, call);
+        let id = OperationId { purgatory: self.number, home, timer };
+        // 4. and 5. No look begins after a decision: that is found there.
+        let owed = waiter.cell.outcome().is_none() && !planted("no-second-look");
+        let ended = self.hold(&waiter, held, owed, call);
         self.drop_keys_in_turn(spare, call);
         Ok(match ended {
             Some((outcome, _)) => Registration::Completed(outcome),
@@ -110,20 +106,19 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         })
     }
 
-    /// 2. One hold of the home shard. `Err`: it is closed; the keys come back.
+    /// 2. One hold of the home shard. The keys that live there are taken out of `wants`. `None`: it is closed.
     fn arm(
         &self,
         waiter: &Arc<Waiter<O>>,
         due: Due,
-        wants: Wants<K>,
+        wants: &mut Wants<K>,
+        links: &mut Links,
         spare: &mut SpareKeys<K>,
-    ) -> Result<Armed<K>, Wants<K>> {
-        let mut links = Links::new();
-        let mut rest = Wants::new();
+    ) -> Option<TimerId> {
         let early = planted("alarm-before-lock") && self.alarm.lower(due.deadline);
         let mut shard = self.shard(waiter.home);
         if shard.closed && !planted("closed-unseen") {
-            return Err(wants);
+            return None;
         }
         let timed = Timed { waiter: Arc::clone(waiter), drive: due.drive };
         let timer = shard.wheel.start_timer(due.deadline, timed);
@@ -134,15 +129,12 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         if due.clamped {
             shard.books.clamp();
         }
-        let mut wants = wants.into_iter();
-        for want in wants.by_ref().take(LINK_STEP) {
-            if self.shard_of(want.hash) != waiter.home {
-                rest.push(want);
-                continue;
+        for want in wants.iter_mut().take(LINK_STEP) {
+            if self.shard_of(want.hash) == waiter.home
+                && let Some(key) = want.key.take()
+            {
+                links.push(shard.watch_for(want, key, waiter.home, waiter, spare));
             }
-            let (link, again) = shard.watch_for(want, waiter.home, waiter);
-            links.push(link);
-            spare.extend(again);
         }
         let lowered = if planted("alarm-before-lock") { early } else { self.alarm.lower(due.deadline) };
         drop(shard);
@@ -152,8 +144,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         if lowered {
             self.wake_driver();
         }
-        rest.extend(wants);
-        Ok(Armed { timer, links, rest })
+        Some(timer)
     }
 
     /// When something that starts now is due. Clamps the timeout to the greatest allowed.
@@ -173,13 +164,16 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
 
     /// Consumes the caller's iterator, hashes each key outside every lock, and sets aside keys given twice: the lowest
     /// number is kept, and none is lower than any.
-    fn hash_keys(&self, watches: impl IntoIterator<Item = Watch<K>>) -> (Wants<K>, SpareKeys<K>) {
-        let want = |(nth, Watch { key, at }): (usize, Watch<K>)| {
+    fn hash_keys(
+        &self,
+        watches: impl IntoIterator<Item = Watch<K>>,
+        wants: &mut Wants<K>,
+        spare: &mut SpareKeys<K>,
+    ) {
+        for (nth, Watch { key, at }) in watches.into_iter().enumerate() {
             let at = at.map(|at| (at, Nth::new(nth)));
-            Want { hash: self.hash(&key), key, at }
-        };
-        let mut wants: Wants<K> = watches.into_iter().enumerate().map(want).collect();
-        let mut spare = SpareKeys::new();
+            wants.push(Want { hash: self.hash(&key), key: Some(key), at });
+        }
         if wants.len() > PAIRWISE {
             // Stable, so that the first of two equal keys is the one that is kept. The order of an operation's keys
             // means nothing; which shard is home does, and stays the same for the same calls and hash seed.
@@ -202,15 +196,14 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
                 }
             }
         }
-        while wants.len() > kept {
-            spare.extend(wants.pop().map(|want| want.key));
+        if kept < wants.len() {
+            spare.extend(wants.drain(kept..).rev().filter_map(|want| want.key));
         }
-        (wants, spare)
     }
 
     /// Drops the keys of an operation that is handed back.
     fn give_up(self: &Arc<Self>, wants: Wants<K>, mut spare: SpareKeys<K>, call: &Call) {
-        spare.extend(wants.into_iter().map(|want| want.key));
+        spare.extend(wants.into_iter().filter_map(|want| want.key));
         self.drop_keys_in_turn(spare, call);
     }
 }
@@ -224,23 +217,25 @@ pub(super) struct Due {
     pub(super) clamped: bool,
 }
 
-/// An operation in its home shard.
-struct Armed<K> {
-    timer: crate::wheel::TimerId,
-    links: Links,
-    rest: Wants<K>,
-}
-
 impl<K: Eq, O> Shard<K, O> {
     /// Puts an operation into a list of this shard. The key comes back if it is not needed.
-    fn watch_for(&mut self, want: Want<K>, shard: u32, waiter: &Arc<Waiter<O>>) -> (Link, Option<K>) {
-        let Want { hash, key, at } = want;
+    fn watch_for(
+        &mut self,
+        want: &Want<K>,
+        key: K,
+        shard: u32,
+        waiter: &Arc<Waiter<O>>,
+        spare: &mut SpareKeys<K>,
+    ) -> Link {
         let waiter = Arc::clone(waiter);
-        let (node, again) = match at {
-            None => self.watch.watch(hash, key, waiter),
-            Some((at, _)) => self.watch.watch_at(hash, key, at, waiter),
+        let (node, again) = match want.at {
+            None => self.watch.watch(want.hash, key, waiter),
+            Some((at, _)) => self.watch.watch_at(want.hash, key, at, waiter),
         };
-        (Link { shard, node, numbered: at.map(|(_, nth)| nth) }, again)
+        if let Some(key) = again {
+            spare.push(key);
+        }
+        Link { shard, node, numbered: want.at.map(|(_, nth)| nth) }
     }
 }
 

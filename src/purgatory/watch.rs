@@ -17,11 +17,15 @@ use crate::purgatory::table::KeyTable;
 use crate::steps;
 use crate::sync::{MODELLED, planted};
 use hashbrown::Equivalent;
+use smallvec::SmallVec;
 
 /// How many watchers one step takes out under one hold of the lock: at about 10 ns each less than a microsecond.
 pub(crate) const WALK_STEP: usize = if MODELLED { 1 } else { 64 };
 
 const NONE: u32 = u32::MAX;
+
+/// What a step of a walk has taken, for which nobody allocates where few wait.
+pub(crate) type Taken<W> = SmallVec<[W; 4]>;
 
 /// `W` is what stands in the lists, and is cloned to a walker.
 pub(crate) struct WatchLists<K, W> {
@@ -122,7 +126,7 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
     /// O(1), amortised over the growth of the tables.
     pub(crate) fn watch(&mut self, hash: u64, key: K, watcher: W) -> (u32, Option<K>) {
         let (list, spare) = self.join(hash, key);
-        (self.append(list, Some(watcher)), spare)
+        (self.append(list, watcher), spare)
     }
 
     /// Lets a watcher wait on a key at a number, and returns its entry. O(log n) with n watchers at a number.
@@ -153,13 +157,7 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
 
     /// Begins a walk along a key's list and takes its first step. `None`: nobody waits on the key.
     #[inline]
-    pub(crate) fn walk<Q>(
-        &mut self,
-        hash: u64,
-        key: &Q,
-        reach: Reach,
-        out: &mut impl Extend<W>,
-    ) -> Option<Walk>
+    pub(crate) fn walk<Q>(&mut self, hash: u64, key: &Q, reach: Reach, out: &mut Taken<W>) -> Option<Walk>
     where
         Q: Equivalent<K> + ?Sized,
     {
@@ -171,7 +169,7 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
     }
 
     /// Takes the next step of a walk. Returns the key if the walk is over and nobody is left on it.
-    pub(crate) fn step(&mut self, walk: &mut Walk, out: &mut impl Extend<W>) -> Option<K> {
+    pub(crate) fn step(&mut self, walk: &mut Walk, out: &mut Taken<W>) -> Option<K> {
         match walk.place {
             At::Over => None,
             At::Number(place) => {
@@ -198,7 +196,7 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
     }
 
     /// A step from a node on, and on to those at a number if it comes to the end.
-    fn walk_from(&mut self, node: u32, walk: &mut Walk, out: &mut impl Extend<W>) {
+    fn walk_from(&mut self, node: u32, walk: &mut Walk, out: &mut Taken<W>) {
         if let Some(rest) = self.take_step(node, walk.number, out) {
             walk.place = At::Cursor(self.insert_cursor_before(rest));
         } else if self.lists[walk.list].has_numbers() {
@@ -206,7 +204,7 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
         }
     }
 
-    fn walk_numbers(&mut self, from: Place, walk: &mut Walk, out: &mut impl Extend<W>) {
+    fn walk_numbers(&mut self, from: Place, walk: &mut Walk, out: &mut Taken<W>) {
         let rest = self.numbered.take_step(from, walk.number, walk.reach, WALK_STEP, out);
         walk.place = rest.map_or(At::Over, At::Number);
     }
@@ -251,6 +249,7 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
     }
 
     /// Counts one more on the key's list, which is made if there is none. The key comes back if it is not needed.
+    #[inline]
     fn join(&mut self, hash: u64, key: K) -> (u32, Option<K>) {
         let (list, spare) = match self.find(hash, &key) {
             Some(list) => (list, Some(key)),
@@ -264,11 +263,15 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
     }
 
     /// Counts one less. The key comes back if nobody is left on it.
+    #[inline]
     fn leave(&mut self, list: u32) -> Option<K> {
         let entry = &mut self.lists[list];
         entry.watchers -= 1;
-        self.watched_keys -= usize::from(entry.watchers == 0);
         self.watchers -= 1;
+        if entry.watchers > 0 {
+            return None;
+        }
+        self.watched_keys -= 1;
         self.remove_if_empty(list)
     }
 
@@ -279,17 +282,19 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
         index
     }
 
-    fn append(&mut self, list: u32, watcher: Option<W>) -> u32 {
+    #[inline]
+    fn append(&mut self, list: u32, watcher: W) -> u32 {
         let number = self.next_number;
         self.next_number += 1;
-        let tail = self.lists[list].tail;
-        let node = self.nodes.insert(Node { watcher, number, list, prev: tail, next: NONE });
+        let entry = &mut self.lists[list];
+        let tail = entry.tail;
+        let node = self.nodes.insert(Node { watcher: Some(watcher), number, list, prev: tail, next: NONE });
+        entry.tail = node;
+        entry.nodes += 1;
         match tail {
-            NONE => self.lists[list].head = node,
+            NONE => entry.head = node,
             _ => self.nodes[tail].next = node,
         }
-        self.lists[list].tail = node;
-        self.lists[list].nodes += 1;
         node
     }
 
@@ -310,17 +315,19 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
         cursor
     }
 
+    #[inline]
     fn unlink(&mut self, node: u32) -> (Option<W>, u32) {
         let Node { watcher, list, prev, next, .. } = self.nodes.remove(node);
+        let entry = &mut self.lists[list];
+        entry.nodes -= 1;
         match prev {
-            NONE => self.lists[list].head = next,
+            NONE => entry.head = next,
             _ => self.nodes[prev].next = next,
         }
         match next {
-            NONE => self.lists[list].tail = prev,
+            NONE => entry.tail = prev,
             _ => self.nodes[next].prev = prev,
         }
-        self.lists[list].nodes -= 1;
         (watcher, list)
     }
 
@@ -338,7 +345,7 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
 
     /// Clones up to a step's worth of watchers from `node` on. Returns the node to go on with, if any is left that
     /// is not younger than the walk.
-    fn take_step(&self, mut node: u32, end: u64, out: &mut impl Extend<W>) -> Option<u32> {
+    fn take_step(&self, mut node: u32, end: u64, out: &mut Taken<W>) -> Option<u32> {
         let mut taken = 0;
         while node != NONE {
             steps::count(1);
@@ -350,7 +357,7 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
                 if taken == WALK_STEP {
                     return Some(node);
                 }
-                out.extend(std::iter::once(watcher.clone()));
+                out.push(watcher.clone());
                 taken += 1;
             }
             node = entry.next;

@@ -8,13 +8,13 @@ fn reach(up_to: u64) -> Reach {
 }
 
 fn all(lists: &mut WatchLists<u64, u32>, key: u64) -> Vec<u32> {
-    let mut out = Vec::new();
-    let Some(mut walk) = lists.walk(key, &key, Reach::ALL, &mut out) else { return out };
+    let mut out = Taken::new();
+    let Some(mut walk) = lists.walk(key, &key, Reach::ALL, &mut out) else { return out.into_vec() };
     while !walk.is_over() {
         assert_eq!(lists.step(&mut walk, &mut out), None);
         lists.check_invariants();
     }
-    out
+    out.into_vec()
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn a_walk_covers_what_was_there_when_it_began_and_survives_every_removal() {
     let mut lists = WatchLists::new();
     let len = 3 * WALK_STEP as u32;
     let nodes: Vec<u32> = (0..len).map(|w| lists.watch(1, 1, w).0).collect();
-    let mut out = Vec::new();
+    let mut out = Taken::new();
     let mut walk = lists.walk(1, &1, reach(0), &mut out).expect("somebody waits");
     assert_eq!(out.len(), WALK_STEP);
     // What was taken goes, what comes next goes, and younger ones come: none of it disturbs the walk.
@@ -53,7 +53,7 @@ fn a_walk_covers_what_was_there_when_it_began_and_survives_every_removal() {
         assert_eq!(lists.step(&mut walk, &mut out), None);
     }
     let expected: Vec<u32> = (0..WALK_STEP as u32).chain(WALK_STEP as u32 + 10..len).collect();
-    assert_eq!(out, expected);
+    assert_eq!(out[..], expected);
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn a_list_that_empties_under_a_walk_gives_up_its_key_when_the_walk_ends() {
     for abandon in [false, true] {
         let mut lists = WatchLists::new();
         let nodes: Vec<u32> = (0..2 * WALK_STEP as u32).map(|w| lists.watch(1, 1, w).0).collect();
-        let mut out = Vec::new();
+        let mut out = Taken::new();
         let mut walk = lists.walk(1, &1, reach(0), &mut out).expect("somebody waits");
         for node in nodes {
             assert_eq!(lists.unwatch(node).1, None, "the cursor keeps the list");
@@ -85,7 +85,7 @@ fn those_at_a_number_are_walked_by_number_as_far_as_it_goes_after_those_without(
     // Of two at the same number the first to register comes first.
     let in_order = |up_to: u64| (0..=up_to).flat_map(|n| [2 * n as u32 + 1, 2 * n as u32]);
     for up_to in [0, 1, WALK_STEP as u64, far / 2 - 1] {
-        let mut out = Vec::new();
+        let mut out = Taken::new();
         let mut walk = lists.walk(1, &1, reach(up_to), &mut out).expect("somebody waits");
         while !walk.is_over() {
             // Younger ones are not for this walk, wherever they stand.
@@ -93,14 +93,14 @@ fn those_at_a_number_are_walked_by_number_as_far_as_it_goes_after_those_without(
             assert_eq!(lists.step(&mut walk, &mut out), None);
             lists.unwatch_at(young);
         }
-        assert_eq!(out, [100_000].into_iter().chain(in_order(up_to)).collect::<Vec<_>>());
+        assert_eq!(out[..], [100_000].into_iter().chain(in_order(up_to)).collect::<Vec<_>>());
     }
     // The one at 0 waits higher now; lower does nothing.
     lists.raise(entries[far as usize - 1], 1);
     lists.raise(entries[far as usize - 2], 0);
-    let mut out = Vec::new();
+    let mut out = Taken::new();
     assert!(lists.walk(1, &1, reach(0), &mut out).expect("somebody waits").is_over());
-    assert_eq!(out, [100_000, 1]);
+    assert_eq!(out[..], [100_000, 1]);
     lists.check_invariants();
     assert_eq!(lists.unwatch(plain), (100_000, None));
     for (n, entry) in entries.into_iter().enumerate() {
@@ -119,9 +119,9 @@ fn keys_with_the_same_hash_have_lists_of_their_own() {
     assert_eq!(lists.watch(7, 2, 21).1, Some(2), "the second key of a list comes back");
     assert_eq!(lists.keys(), 2);
     assert_eq!(lists.unwatch(a), (10, Some(1)));
-    let mut out = Vec::new();
+    let mut out = Taken::new();
     assert!(lists.walk(7, &2, reach(0), &mut out).is_some_and(|walk| walk.is_over()));
-    assert_eq!(out, [20, 21]);
+    assert_eq!(out[..], [20, 21]);
     assert!(lists.walk(7, &1, reach(0), &mut out).is_none());
 }
 
