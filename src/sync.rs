@@ -56,10 +56,17 @@ pub(crate) use real::*;
 
 pub(crate) use crate::fault::{MODELLED, planted};
 
-/// A number that no other call in this process gets. A counter of std's in a model too: it takes part in no race.
-pub(crate) fn unique_number() -> u64 {
-    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
-    NEXT.fetch_add(1, Ordering::Relaxed)
+/// Numbers from 1 on, each given out once. A counter of std's in a model too: it takes part in no race.
+pub(crate) struct Numbers(std::sync::atomic::AtomicU64);
+
+impl Numbers {
+    pub(crate) const fn new() -> Self {
+        Numbers(std::sync::atomic::AtomicU64::new(1))
+    }
+
+    pub(crate) fn next(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed)
+    }
 }
 
 pub(crate) use std::sync::Arc;

@@ -7,9 +7,10 @@ use crate::operation::DelayedOperation;
 use crate::purgatory::Purgatory;
 use crate::purgatory::aside::Aside;
 use crate::purgatory::engine::{Capacity, Drives, Engine, Shard};
+use crate::purgatory::home::Homes;
 use crate::purgatory::panics::{CaughtPanic, PanicHook};
 use crate::purgatory::watch::WatchLists;
-use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, unique_number};
+use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Numbers};
 use crate::tick::Tick;
 use crate::wheel::TimingWheel;
 use crossbeam_utils::CachePadded;
@@ -19,6 +20,9 @@ use std::fmt;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::marker::PhantomData;
 use std::time::Duration;
+
+/// No two purgatories of the process have the same.
+static NUMBERS: Numbers = Numbers::new();
 
 /// Sixteen shards keep two to eight threads out of each other's way and cost a driver sixteen uncontended locks a
 /// pass, about 100 ns.
@@ -127,7 +131,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Builder<K, O> {
         let seed = self.hash_seed.unwrap_or_else(|| RandomState::new().hash_one(0));
         Purgatory::from_engine(Engine {
             name: self.name,
-            number: unique_number(),
+            number: NUMBERS.next(),
             shards: (0..self.shards).map(|_| shard()).collect(),
             hasher: FixedState::with_seed(seed),
             clock,
@@ -138,7 +142,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Builder<K, O> {
             on_panic: self.on_panic,
             on_earlier_deadline: self.on_earlier_deadline,
             at_once: CachePadded::default(),
-            next_home: AtomicUsize::new(0),
+            homes: Homes::default(),
             drives: Drives {
                 latest: AtomicU64::new(0),
                 unfinished: AtomicU64::new(Tick::MAX.as_u64()),

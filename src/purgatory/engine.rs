@@ -9,6 +9,7 @@ use crate::metrics::{Books, Stats};
 use crate::operation::cell::{Cell, Held, Look, Spell};
 use crate::operation::{DelayedOperation, Outcome};
 use crate::purgatory::aside::Aside;
+use crate::purgatory::home::Homes;
 use crate::purgatory::panics::{PanicHook, PanicPlace, contain};
 use crate::purgatory::watch::WatchLists;
 use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, MODELLED, Mutex, MutexGuard, Ordering, planted};
@@ -40,8 +41,7 @@ pub(crate) struct Engine<K, O> {
     pub(super) on_earlier_deadline: Option<Box<dyn Fn() + Send + Sync>>,
     /// Operations that were over at their first look: no shard knows them.
     pub(super) at_once: CachePadded<AtOnce>,
-    /// Picks the home of operations without keys.
-    pub(super) next_home: AtomicUsize,
+    pub(super) homes: Homes,
     pub(super) drives: Drives,
     pub(super) closed: AtomicBool,
     pub(super) panics: AtomicU64,
@@ -199,12 +199,13 @@ pub(super) struct AtOnce {
 /// How many operations may wait, and how many do.
 pub(super) struct Capacity {
     limit: usize,
-    used: AtomicUsize,
+    /// On a line of its own: nearly every call writes it.
+    used: CachePadded<AtomicUsize>,
 }
 
 impl Capacity {
     pub(super) fn new(limit: usize) -> Self {
-        Capacity { limit, used: AtomicUsize::new(0) }
+        Capacity { limit, used: CachePadded::new(AtomicUsize::new(0)) }
     }
 
     /// Takes a place. A count, so Relaxed: nothing is published by it.

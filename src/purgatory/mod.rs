@@ -13,14 +13,16 @@
 //! It needs a driver, an [`Expirer`](crate::Expirer) or somebody who calls [`expire`](Purgatory::expire), even if no operation
 //! has a timeout: one that is signalled without a pause is in the end handed on to it.
 //!
-//! An operation's *home* is the shard of its first key. There it has its place in the registry and its deadline, so
-//! an operation on one key takes one lock to register and one to end.
+//! An operation's *home* is the shard of its first key; without keys, one that the registering thread shares with as few
+//! others as can be. There it has its place in the registry and its deadline, so an operation on one key takes one lock to
+//! register and one to end.
 
 mod aside;
 mod builder;
 mod drive;
 pub(crate) mod engine;
 mod event;
+mod home;
 mod numbered;
 mod panics;
 mod pool;

@@ -72,7 +72,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         let due = self.due_in(timeout);
         let home = match wants.first() {
             Some(want) => self.shard_of(want.hash),
-            None => (self.next_home.fetch_add(1, Ordering::Relaxed) % self.shards.len()) as u32,
+            None => self.homes.of_this_thread(self.shards.len()),
         };
         if self.capacity.as_ref().is_some_and(|capacity| !capacity.reserve()) {
             self.give_up(wants, spare, call);

@@ -54,9 +54,6 @@ pub(super) struct Model {
     capacity: usize,
     /// The shard of each key.
     homes: Vec<usize>,
-    shards: usize,
-    /// The home of the next operation without keys.
-    next_home: usize,
     flags: [bool; KEYS as usize],
     ops: Vec<Waiting>,
     /// For each operation that was ever made, whether it has an id.
@@ -89,7 +86,6 @@ impl Model {
             max_timeout: script.max_timeout,
             capacity: script.capacity.unwrap_or(usize::MAX),
             homes,
-            shards: script.shards,
             alarm: NEVER,
             ..Model::default()
         }
@@ -238,8 +234,7 @@ impl Model {
         }
         let mut seen = BTreeSet::new();
         let keys: Vec<u8> = plan.keys.iter().map(|key| key % KEYS).filter(|key| seen.insert(*key)).collect();
-        let home = keys.first().map_or(self.next_home % self.shards, |key| self.homes[usize::from(*key)]);
-        self.next_home += usize::from(keys.is_empty());
+        let home = keys.first().map_or(0, |key| self.homes[usize::from(*key)]);
         if self.ops.len() >= self.capacity {
             return Err(RejectReason::Full);
         }

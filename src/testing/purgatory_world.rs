@@ -439,11 +439,12 @@ impl Clock for Skewed {
     }
 }
 
-/// The shard of each key: who expires after which marker. Operations without keys are at home in one shard after the
-/// other, and within a tick a drive goes from the first shard to the last.
+/// The shard of each key, by the order in which they are served; operations without keys are at home in the first.
+///
+/// Within a tick a drive goes from shard to shard, and in each by registration. So if all are registered in one order and
+/// then in the other, a shard is over when all that it has begun with have come again.
 pub(super) fn homes(shards: usize) -> Vec<usize> {
-    /// `Err`: marks a shard.
-    struct Mark(Result<u8, usize>, Rc<RefCell<Vec<Result<u8, usize>>>>);
+    struct Mark(Option<u8>, Rc<RefCell<Vec<Option<u8>>>>);
     impl DelayedOperation for Mark {
         fn try_complete(&mut self) -> bool {
             false
@@ -455,16 +456,23 @@ pub(super) fn homes(shards: usize) -> Vec<usize> {
     let marks = Rc::default();
     let purgatory: Purgatory<u8, Mark> =
         Purgatory::builder("marks").clock(ManualClock::new()).shards(shards).hash_seed(SEED).build();
-    for mark in (0..shards).map(Err).chain((0..KEYS).map(Ok)) {
-        let _ = purgatory.try_complete_else_watch(Mark(mark, Rc::clone(&marks)), Duration::ZERO, mark.ok());
+    let there = || std::iter::once(None).chain((0..KEYS).map(Some));
+    let back = (0..KEYS).rev().map(Some).chain(std::iter::once(None));
+    for mark in there().chain(back) {
+        let _ = purgatory.try_complete_else_watch(Mark(mark, Rc::clone(&marks)), Duration::ZERO, mark);
     }
     while purgatory.expire().more {}
-    let (mut homes, mut shard) = (vec![0; usize::from(KEYS)], 0);
+    let (mut homes, mut shard, mut begun) = (vec![0; usize::from(KEYS)], 0, Vec::new());
     for mark in marks.take() {
-        match mark {
-            Ok(key) => homes[usize::from(key)] = shard,
-            Err(next) => shard = next,
+        if begun.last() == Some(&mark) {
+            begun.pop();
+        } else {
+            begun.push(mark);
         }
+        if let Some(key) = mark {
+            homes[usize::from(key)] = shard;
+        }
+        shard += usize::from(begun.is_empty());
     }
     homes
 }
