@@ -22,10 +22,16 @@
 //! different keys; otherwise every append would wake consumers who cannot see it yet.
 
 pub mod fetch;
+pub mod heartbeat;
+pub mod join;
 pub mod produce;
+pub mod sync;
 
 pub use fetch::DelayedFetch;
+pub use heartbeat::DelayedHeartbeat;
+pub use join::DelayedJoin;
 pub use produce::DelayedProduce;
+pub use sync::DelayedSync;
 
 use std::fmt;
 
