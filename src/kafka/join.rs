@@ -210,11 +210,14 @@ impl<G: JoinGroup, A: FnOnce(JoinEnd, G)> DelayedOperation for DelayedJoin<G, A>
     }
 
     fn on_complete(self, outcome: Outcome) {
-        let again = || match (outcome, self.group.join_standing()) {
-            (Outcome::Expired, Standing::Joining(group)) => self.initial?.next(group.arrivals),
+        let end = match self.initial {
+            Some(delay) if outcome == Outcome::Expired => match self.group.join_standing() {
+                Standing::Joining(group) => delay.next(group.arrivals),
+                Standing::Over => None,
+            },
             _ => None,
         };
-        let end = again().map_or(JoinEnd::Over(outcome), JoinEnd::Again);
+        let end = end.map_or(JoinEnd::Over(outcome), JoinEnd::Again);
         (self.answer)(end, self.group);
     }
 }

@@ -25,12 +25,14 @@ pub mod fetch;
 pub mod heartbeat;
 pub mod join;
 pub mod produce;
+pub mod request;
 pub mod sync;
 
 pub use fetch::DelayedFetch;
 pub use heartbeat::DelayedHeartbeat;
 pub use join::DelayedJoin;
 pub use produce::DelayedProduce;
+pub use request::DelayedRequest;
 pub use sync::DelayedSync;
 
 use std::fmt;

@@ -23,7 +23,7 @@
 //! * **p13** A timeout of zero is legal: the request is watched and expires at the next turn of the timer.
 
 use crate::kafka::ErrorCode;
-use crate::{DelayedOperation, Outcome, Watch};
+use crate::kafka::request::{DelayedRequest, Part};
 
 /// What a produce request asks of a partition: how it stands now.
 ///
@@ -136,55 +136,28 @@ pub fn decide(standing: Standing, required_offset: i64) -> Option<ErrorCode> {
 /// assert!(produce.try_complete());
 /// produce.on_complete(Outcome::Satisfied);
 /// ```
-#[derive(Debug)]
-pub struct DelayedProduce<P, A> {
-    statuses: Vec<PartitionStatus<P>>,
-    answer: A,
-}
+pub type DelayedProduce<P, A> = DelayedRequest<PartitionStatus<P>, A>;
 
-impl<P: ProducePartition, A: FnOnce(Outcome, Vec<PartitionStatus<P>>)> DelayedProduce<P, A> {
-    /// Makes the operation from the results of the append.
-    #[must_use]
-    pub fn new(statuses: Vec<PartitionStatus<P>>, answer: A) -> Self {
-        DelayedProduce { statuses, answer }
+impl<P: ProducePartition> Part for PartitionStatus<P> {
+    type Subject = P;
+
+    fn subject(&self) -> &P {
+        &self.partition
     }
 
-    /// The partitions, as far as they are decided.
-    #[must_use]
-    pub fn statuses(&self) -> &[PartitionStatus<P>] {
-        &self.statuses
+    fn is_pending(&self) -> bool {
+        self.pending
     }
 
-    /// What to wait on: for each partition that is pending the key, if `key` makes one of it, at its required offset (p7). An
-    /// event of a partition tells its high watermark with
-    /// [`check_and_complete_up_to`](crate::Purgatory::check_and_complete_up_to); one that concerns all who wait there, such
-    /// as the loss of its leadership, tells none.
-    pub fn watches<K>(&self, key: impl Fn(&P) -> Option<K>) -> Vec<Watch<K>> {
-        let pending = self.statuses.iter().filter(|status| status.pending);
-        let watch = |status: &PartitionStatus<P>| {
-            let required = u64::try_from(status.required_offset).unwrap_or(0);
-            key(&status.partition).map(|key| Watch::at(key, required))
-        };
-        pending.filter_map(watch).collect()
-    }
-}
-
-impl<P: ProducePartition, A: FnOnce(Outcome, Vec<PartitionStatus<P>>)> DelayedOperation
-    for DelayedProduce<P, A>
-{
-    fn try_complete(&mut self) -> bool {
-        // p8: what is decided is not asked again.
-        for status in self.statuses.iter_mut().filter(|status| status.pending) {
-            if let Some(error) = decide(status.partition.standing(), status.required_offset) {
-                status.error = error;
-                status.pending = false;
-            }
+    fn look(&mut self) {
+        if let Some(error) = decide(self.partition.standing(), self.required_offset) {
+            self.error = error;
+            self.pending = false;
         }
-        self.statuses.iter().all(|status| !status.pending) // p9
     }
 
-    fn on_complete(self, outcome: Outcome) {
-        (self.answer)(outcome, self.statuses); // p10
+    fn required_progress(&self) -> Option<u64> {
+        Some(u64::try_from(self.required_offset).unwrap_or(0))
     }
 }
 

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::*;
-use crate::{ManualClock, Purgatory};
+use crate::{DelayedOperation, ManualClock, Outcome, Purgatory, Watch};
 
 /// A partition whose standing is set by hand and which counts how often it is asked.
 #[derive(Clone)]
