@@ -21,19 +21,25 @@
 //! A key has one meaning. Consumers wait for the high watermark and followers for the log end, so they watch
 //! different keys; otherwise every append would wake consumers who cannot see it yet.
 
+pub mod delete_records;
+pub mod elect_leader;
 pub mod fetch;
 pub mod heartbeat;
 pub mod join;
 pub mod produce;
 pub mod request;
 pub mod sync;
+pub mod topics;
 
+pub use delete_records::DelayedDeleteRecords;
+pub use elect_leader::DelayedElectLeader;
 pub use fetch::DelayedFetch;
 pub use heartbeat::DelayedHeartbeat;
 pub use join::DelayedJoin;
 pub use produce::DelayedProduce;
 pub use request::DelayedRequest;
 pub use sync::DelayedSync;
+pub use topics::{DelayedCreatePartitions, DelayedDeleteTopics};
 
 use std::fmt;
 
