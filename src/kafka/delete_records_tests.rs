@@ -69,7 +69,9 @@ fn only_a_low_watermark_below_the_requested_offset_must_be_waited_for() {
     assert!(!must_wait::<()>(&[]));
     assert_eq!((deleted(100).error, deleted(100).pending), (ErrorCode::NONE, false));
     assert_eq!((deleted(99).error, deleted(99).pending), (ErrorCode::REQUEST_TIMED_OUT, true));
-    assert_eq!((failed().error, failed().low_watermark), (ErrorCode::OFFSET_OUT_OF_RANGE, -1));
+    let failed = failed();
+    assert_eq!((failed.error, failed.low_watermark), (ErrorCode::OFFSET_OUT_OF_RANGE, -1));
+    assert_eq!((failed.requested_offset, failed.pending), (0, false));
 }
 
 #[test]

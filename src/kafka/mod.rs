@@ -24,6 +24,7 @@
 pub mod delete_records;
 pub mod elect_leader;
 pub mod fetch;
+pub mod future;
 pub mod heartbeat;
 pub mod join;
 pub mod produce;
@@ -34,6 +35,7 @@ pub mod topics;
 pub use delete_records::DelayedDeleteRecords;
 pub use elect_leader::DelayedElectLeader;
 pub use fetch::DelayedFetch;
+pub use future::{DelayedFuture, DelayedRemoteListOffsets};
 pub use heartbeat::DelayedHeartbeat;
 pub use join::DelayedJoin;
 pub use produce::DelayedProduce;
