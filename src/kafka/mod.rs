@@ -30,6 +30,7 @@ pub mod join;
 pub mod produce;
 pub mod remote_fetch;
 pub mod request;
+pub mod share_fetch;
 pub mod sync;
 pub mod topics;
 
@@ -42,6 +43,7 @@ pub use join::DelayedJoin;
 pub use produce::DelayedProduce;
 pub use remote_fetch::DelayedRemoteFetch;
 pub use request::DelayedRequest;
+pub use share_fetch::DelayedShareFetch;
 pub use sync::DelayedSync;
 pub use topics::{DelayedCreatePartitions, DelayedDeleteTopics};
 
