@@ -7,7 +7,7 @@
 //! but for the user's own two hooks. `tests/tidy.rs` reads the `use` lines and says no.
 //!
 //! ```text
-//!  front ends   kafka::{produce, fetch} · testing              the public interface only
+//!  front ends   kafka · testing                               the public interface only
 //!  the thread   expirer                                        std::thread lives only here
 //!  shared       purgatory ─▶ watch lists, operation ─▶ alarm, trampoline, metrics
 //!  seams        clock · sync                                   Instant::now only in clock; locks and atomics only in sync

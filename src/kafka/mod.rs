@@ -1,25 +1,46 @@
 //! The delayed operations of a Kafka-like broker.
 //!
-//! A broker of this kind answers two requests late. A *produce* request with `acks=all` waits until its records are
-//! replicated; a *fetch* request waits until there are enough bytes to be worth an answer. Both wait for what other
-//! requests bring about, and both are answered when their time is up. [`DelayedProduce`] and [`DelayedFetch`] are
-//! these two as [`DelayedOperation`](crate::DelayedOperation)s. They know no log, no network and no encoding: what
-//! they ask of a partition is a small trait that the broker implements, and what they answer goes to a closure.
+//! A broker of this kind answers many requests late: they wait for what other requests bring about, and are answered when
+//! their time is up. Each is here as a [`DelayedOperation`](crate::DelayedOperation). They know no log, no network and no
+//! encoding: what they ask of a partition, a group or a topic is a small trait that the broker implements, and what they
+//! answer goes to a closure.
 //!
-//! Each has one function that decides, free of side effects ([`produce::decide`], [`fetch::decide`]), so that the
-//! rules can be tested with states made by hand. The comments number the rules as *p1 … p13* for produce and
-//! *f1 … f9* for fetch; the lists stand at the heads of the modules.
+//! Each has a function that decides, free of side effects, such as [`produce::decide`], so that the rules can be tested with
+//! states made by hand. The rules have numbers, as *p1 … p13* for produce; the lists stand at the heads of the modules.
+//!
+//! | operation | waits for | keys | signalled by | answer | when its time is up |
+//! |---|---|---|---|---|---|
+//! | [`DelayedProduce`] | records with `acks=all` to be replicated | partition, at the offset | a higher high watermark; loss of the partition | success or error for each partition | `REQUEST_TIMED_OUT` for those that are pending |
+//! | [`DelayedFetch`] | enough bytes | partition; consumers and followers apart | log end or high watermark, truncation, loss | the log is read again | the same |
+//! | [`DelayedDeleteRecords`] | the low watermark of each partition to reach an offset | partition, at the offset | a follower's log start, a replica that dies; loss | low watermark or error for each | `REQUEST_TIMED_OUT` for those that are pending |
+//! | [`DelayedJoin`] | all members of a group to join | group | a join, a leave, a removal; the group's end | next generation, of those who joined | the same; an [initial](join::InitialDelay) one begins again while members arrive |
+//! | [`DelayedSync`] | all members of a generation to sync | group | a sync, a removal, a new rebalance | nothing | who has not synced is removed, and the group rebalanced |
+//! | [`DelayedHeartbeat`] | the end of a member's session; heartbeats move its deadline | member | its removal | nothing | the member is removed, and the group rebalanced |
+//! | [`DelayedCreatePartitions`], [`DelayedDeleteTopics`] | the work on each topic to be done everywhere | topic | a server that serves or has dropped it | success or error for each topic | a last look, then `REQUEST_TIMED_OUT` |
+//! | [`DelayedElectLeader`] | the metadata to show the elected leaders | partition | an update of the metadata | success or error for each partition | a last look, then `REQUEST_TIMED_OUT` |
+//! | [`DelayedFuture`] | several jobs to be done | the request | a job that is done | each result | those not done are cancelled first, then `REQUEST_TIMED_OUT` |
+//! | [`DelayedRemoteListOffsets`] | the same, of partitions | partition | a job that is done; loss | each result or error | as above |
+//! | [`DelayedRemoteFetch`] | reads from remote storage, until two deadlines | partition | a read that is done; loss | local data and results | with nothing to send it waits on, once; then reads are cancelled first |
+//! | [`DelayedShareFetch`] | records that a share group may acquire | partition of the group, and partition | an acknowledgement, a release, a lock given back; high watermark, loss | what it has locked is read | takes what locks there are |
+//!
+//! Produce, deletions, topics, elections and jobs are [requests](request) of several parts, each pending until it is decided.
+//!
+//! An operation can end otherwise, by force or with the purgatory: its answer is called with that
+//! [`Outcome`](crate::Outcome), and what is not decided stays as it is.
 //!
 //! # How a broker uses them
 //!
-//! 1. Do what can be done: append the records, or read the log.
+//! 1. Do what can be done: append the records, read the log, take the member in.
 //! 2. Ask whether waiting is called for: [`produce::must_wait`], [`fetch::FirstRead::answers_at_once`].
-//! 3. If so, hand the operation to a [`Purgatory`](crate::Purgatory) with one key for each partition.
-//! 4. Whoever moves a high watermark, a log end or a partition away signals the partition's key *afterwards*, and
-//!    holds no lock of the partition while doing so: the look runs on that thread and takes the same locks.
+//! 3. If so, hand the operation to a [`Purgatory`](crate::Purgatory) with its keys.
+//! 4. Whoever changes what is waited for signals the key *afterwards*, and holds no lock that a look takes: the look runs
+//!    on that thread and takes the same locks. [`reset_timeout`](crate::Purgatory::reset_timeout) runs no look, so a
+//!    heartbeat may hold the group's.
+//! 5. An answer runs without a lock. What it needs to be sure of it asks again, under the lock that it then takes.
 //!
-//! A key has one meaning. Consumers wait for the high watermark and followers for the log end, so they watch
-//! different keys; otherwise every append would wake consumers who cannot see it yet.
+//! A key has one meaning. Consumers wait for the high watermark and followers for the log end, so they watch different
+//! keys; otherwise every append would wake consumers who cannot see it yet. Joins, syncs and heartbeats of a group have
+//! purgatories of their own, or keys of different kinds.
 
 pub mod delete_records;
 pub mod elect_leader;
