@@ -142,7 +142,6 @@ pub(super) type Links = SmallVec<[Link; 4]>;
 #[derive(Clone, Copy)]
 pub(super) struct Link {
     pub(super) shard: u32,
-    /// The list's node or, at a number, its entry.
     pub(super) node: u32,
     /// At a number: which of the operation's watches this is.
     pub(super) numbered: Option<Nth>,
@@ -176,11 +175,7 @@ impl<K: Eq, O> Shard<K, O> {
                 return;
             };
             *links = rest;
-            let (_, key) = match link.numbered {
-                None => self.watch.unwatch(link.node),
-                Some(_) => self.watch.unwatch_at(link.node),
-            };
-            if let Some(key) = key {
+            if let (_, Some(key)) = self.watch.unwatch(link.node) {
                 keys.push(key);
             }
         }

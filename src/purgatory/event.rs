@@ -31,7 +31,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
             return 0;
         }
         let mut ended = 0;
-        self.visit(key, Reach { up_to, looks: true }, &call, |waiter| {
+        self.visit(key, Reach::UpTo(up_to), &call, |waiter| {
             ended += usize::from(self.look_at(waiter, &call));
             ControlFlow::Continue(())
         });
@@ -42,7 +42,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     fn check_later<Q: Hash + Equivalent<K> + ?Sized>(self: &Arc<Self>, key: &Q, up_to: u64, call: &Call) {
         debug_assert!(false, "try_complete must not signal keys of a purgatory");
         let mut waiters = Vec::new();
-        self.visit(key, Reach { up_to, looks: true }, call, |waiter| {
+        self.visit(key, Reach::UpTo(up_to), call, |waiter| {
             waiters.push(Arc::clone(waiter));
             ControlFlow::Continue(())
         });
@@ -66,7 +66,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     ) -> usize {
         let call = Call::enter();
         let mut forced = 0;
-        self.visit(key, Reach::ALL, &call, |waiter| {
+        self.visit(key, Reach::All, &call, |waiter| {
             forced += usize::from(self.force(waiter, &call));
             ControlFlow::Continue(())
         });
@@ -92,7 +92,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     pub(super) fn cancel_first<Q: Hash + Equivalent<K> + ?Sized>(self: &Arc<Self>, key: &Q) -> Cancelled<O> {
         let call = Call::enter();
         let mut first = Cancelled::Gone;
-        self.visit(key, Reach::ALL, &call, |waiter| {
+        self.visit(key, Reach::All, &call, |waiter| {
             first = self.withdraw(waiter, Outcome::Cancelled, &call);
             if first.is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
@@ -105,7 +105,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     ) -> HandedBack<O> {
         let call = Call::enter();
         let mut back = HandedBack::none();
-        self.visit(key, Reach::ALL, &call, |waiter| {
+        self.visit(key, Reach::All, &call, |waiter| {
             back.add(self.withdraw(waiter, Outcome::Cancelled, &call));
             ControlFlow::Continue(())
         });
@@ -145,7 +145,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         // Before the walk, which a clock that panics would break off.
         let due = self.due_in(timeout);
         let mut reset = 0;
-        self.visit(key, Reach::ALL, &call, |waiter| {
+        self.visit(key, Reach::All, &call, |waiter| {
             reset += usize::from(self.reset(waiter, due));
             ControlFlow::Continue(())
         });

@@ -5,7 +5,8 @@
 //! of user code that runs in here is the key's `Eq`. A key that is no longer needed is handed out, to be dropped by
 //! the caller outside the lock.
 //!
-//! Those that wait at a number are in an ordered map instead, and come after the others: see [`numbered`](super::numbered).
+//! Those that wait at a number have a chain of their own and come after the others. An event looks for them in an ordered
+//! map, by number: see [`numbered`](super::numbered). Any other walk goes along the chain, where nobody moves.
 //!
 //! A long list is walked in steps. Between two steps the walker's place is a node of its own in the list, a
 //! *cursor*, since every other node may be gone when it comes back. A walk covers what was on the list when it
@@ -32,8 +33,8 @@ pub(crate) struct WatchLists<K, W> {
     by_key: KeyTable,
     lists: Pool<List<K>>,
     nodes: Pool<Node<W>>,
-    /// Those that wait at a number are in here instead.
-    numbered: Numbered<W>,
+    /// Those that wait at a number are in here too.
+    numbered: Numbered,
     /// The number of the next node or walk.
     next_number: u64,
     watchers: usize,
@@ -44,17 +45,28 @@ pub(crate) struct WatchLists<K, W> {
 struct List<K> {
     hash: u64,
     key: K,
-    head: u32,
-    tail: u32,
-    /// What is linked here: the watchers without a number, and the cursors.
-    nodes: u32,
+    /// The watchers without a number, and those at one.
+    plain: Chain,
+    numbered: Chain,
     watchers: u32,
     cursors: u32,
 }
 
+/// The ends of a chain of nodes.
+#[derive(Clone, Copy)]
+struct Chain {
+    head: u32,
+    tail: u32,
+}
+
+impl Chain {
+    const EMPTY: Chain = Chain { head: NONE, tail: NONE };
+}
+
 impl<K> List<K> {
-    const fn has_numbers(&self) -> bool {
-        self.watchers + self.cursors > self.nodes
+    /// The chain of a node with this entry.
+    const fn chain(&mut self, entry: u32) -> &mut Chain {
+        if entry == NONE { &mut self.plain } else { &mut self.numbered }
     }
 }
 
@@ -65,20 +77,17 @@ struct Node<W> {
     list: u32,
     prev: u32,
     next: u32,
+    /// At a number: its entry in the map, for a cursor that of the node that it was put before. Else `NONE`.
+    entry: u32,
 }
 
 /// Whom a walk takes.
-#[derive(Clone, Copy)]
-pub(crate) struct Reach {
-    /// Of those at a number, the ones at no more than this.
-    pub(crate) up_to: u64,
-    /// Whether each that is taken is looked at, and so no more than once.
-    pub(crate) looks: bool,
-}
-
-impl Reach {
-    /// All of them, for something else than a look.
-    pub(crate) const ALL: Reach = Reach { up_to: u64::MAX, looks: false };
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// All of them, in order of registration, for something else than a look.
+    All,
+    /// For a look: of those at a number the ones at no more than this, by number.
+    UpTo(u64),
 }
 
 /// A walk along one list, between two steps.
@@ -93,8 +102,8 @@ pub(crate) struct Walk {
 /// Where a walk has come to. Those without a number come first.
 enum At {
     Cursor(u32),
-    /// A list that empties meanwhile may be another key's when the walk comes back: then all in it are younger than the
-    /// walk.
+    /// In the map. A list that empties meanwhile may be another key's when the walk comes back: then all in it are younger
+    /// than the walk.
     Number(Place),
     Over,
 }
@@ -126,33 +135,32 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
     /// O(1), amortised over the growth of the tables.
     pub(crate) fn watch(&mut self, hash: u64, key: K, watcher: W) -> (u32, Option<K>) {
         let (list, spare) = self.join(hash, key);
-        (self.append(list, watcher), spare)
+        (self.append(list, watcher, NONE), spare)
     }
 
-    /// Lets a watcher wait on a key at a number, and returns its entry. O(log n) with n watchers at a number.
+    /// Lets a watcher wait on a key at a number, and returns its node. O(log n) with n watchers at a number.
     pub(crate) fn watch_at(&mut self, hash: u64, key: K, at: u64, watcher: W) -> (u32, Option<K>) {
         let (list, spare) = self.join(hash, key);
-        let place = Place { list, at, registration: self.next_number };
-        self.next_number += 1;
-        (self.numbered.insert(place, watcher), spare)
+        let entry = self.numbered.insert(Place { list, at, registration: self.next_number });
+        let node = self.append(list, watcher, entry);
+        self.numbered.set_node(entry, node);
+        (node, spare)
     }
 
-    /// Takes a watcher out of its list, in O(1). Returns it, and the key if nobody is left on it.
+    /// Takes a watcher out of its list, in O(1), or O(log n) if it waits at a number. Returns it, and the key if nobody is
+    /// left on it.
     pub(crate) fn unwatch(&mut self, node: u32) -> (W, Option<K>) {
-        let (watcher, list) = self.unlink(node);
+        let Node { watcher, list, entry, .. } = self.unlink(node);
+        if entry != NONE {
+            self.numbered.remove(entry);
+        }
         let watcher = watcher.expect("only a walk unlinks its cursor");
         (watcher, self.leave(list))
     }
 
-    /// Takes out a watcher that waits at a number, in O(log n).
-    pub(crate) fn unwatch_at(&mut self, entry: u32) -> (W, Option<K>) {
-        let (watcher, list) = self.numbered.remove(entry);
-        (watcher, self.leave(list))
-    }
-
-    /// Lets a watcher wait at a higher number; a lower one is ignored.
-    pub(crate) fn raise(&mut self, entry: u32, at: u64) {
-        self.numbered.raise(entry, at);
+    /// Lets a watcher that waits at a number wait at a higher one; a lower one is ignored.
+    pub(crate) fn raise(&mut self, node: u32, at: u64) {
+        self.numbered.raise(self.nodes[node].entry, at);
     }
 
     /// Begins a walk along a key's list and takes its first step. `None`: nobody waits on the key.
@@ -164,7 +172,7 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
         let list = self.find(hash, key)?;
         let mut walk = Walk { list, number: self.next_number, reach, place: At::Over };
         self.next_number += 1;
-        self.walk_from(self.lists[list].head, &mut walk, out);
+        self.walk_from(self.lists[list].plain.head, false, &mut walk, out);
         Some(walk)
     }
 
@@ -180,14 +188,14 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
                 // The place is the next watcher itself, which may have gone.
                 walk.place = At::Over;
                 if self.nodes.contains(next) {
-                    self.walk_from(next, walk, out);
+                    self.walk_from(next, self.nodes[next].entry != NONE, walk, out);
                 }
                 None
             }
             At::Cursor(cursor) => {
-                let from = self.nodes[cursor].next;
+                let Node { next: from, entry, .. } = self.nodes[cursor];
                 let mut next = Walk { place: At::Over, ..*walk };
-                self.walk_from(from, &mut next, out);
+                self.walk_from(from, entry != NONE, &mut next, out);
                 let emptied = self.abandon(walk);
                 *walk = next;
                 emptied
@@ -195,17 +203,25 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
         }
     }
 
-    /// A step from a node on, and on to those at a number if it comes to the end.
-    fn walk_from(&mut self, node: u32, walk: &mut Walk, out: &mut Taken<W>) {
+    /// A step along a chain from a node on, and on to those at a number if it comes to the end of the others.
+    fn walk_from(&mut self, node: u32, is_numbered: bool, walk: &mut Walk, out: &mut Taken<W>) {
+        let first_at_a_number = self.lists[walk.list].numbered.head;
         if let Some(rest) = self.take_step(node, walk.number, out) {
             walk.place = At::Cursor(self.insert_cursor_before(rest));
-        } else if self.lists[walk.list].has_numbers() {
+        } else if first_at_a_number == NONE || is_numbered {
+            walk.place = At::Over;
+        } else if walk.reach == Reach::All {
+            self.walk_from(first_at_a_number, true, walk, out);
+        } else {
             self.walk_numbers(Place { list: walk.list, at: 0, registration: 0 }, walk, out);
         }
     }
 
     fn walk_numbers(&mut self, from: Place, walk: &mut Walk, out: &mut Taken<W>) {
-        let rest = self.numbered.take_step(from, walk.number, walk.reach, WALK_STEP, out);
+        let Reach::UpTo(up_to) = walk.reach else { return };
+        let nodes = &self.nodes;
+        let take = |node: u32| out.extend(nodes[node].watcher.clone());
+        let rest = self.numbered.take_step(from, walk.number, up_to, WALK_STEP, take);
         walk.place = rest.map_or(At::Over, At::Number);
     }
 
@@ -215,7 +231,7 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
         if planted("no-cursor") {
             return None;
         }
-        let (_, list) = self.unlink(cursor);
+        let Node { list, .. } = self.unlink(cursor);
         debug_assert_eq!(list, walk.list, "a cursor stays in its list");
         self.lists[list].cursors -= 1;
         self.remove_if_empty(list)
@@ -276,24 +292,23 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
     }
 
     fn add_list(&mut self, hash: u64, key: K) -> u32 {
-        let list = List { hash, key, head: NONE, tail: NONE, nodes: 0, watchers: 0, cursors: 0 };
+        let list = List { hash, key, plain: Chain::EMPTY, numbered: Chain::EMPTY, watchers: 0, cursors: 0 };
         let index = self.lists.insert(list);
         self.by_key.insert(hash, index, |list| self.lists[list].hash);
         index
     }
 
     #[inline]
-    fn append(&mut self, list: u32, watcher: W) -> u32 {
+    fn append(&mut self, list: u32, watcher: W, entry: u32) -> u32 {
         let number = self.next_number;
         self.next_number += 1;
-        let entry = &mut self.lists[list];
-        let tail = entry.tail;
-        let node = self.nodes.insert(Node { watcher: Some(watcher), number, list, prev: tail, next: NONE });
-        entry.tail = node;
-        entry.nodes += 1;
-        match tail {
-            NONE => entry.head = node,
-            _ => self.nodes[tail].next = node,
+        let chain = self.lists[list].chain(entry);
+        let prev = chain.tail;
+        let node = self.nodes.insert(Node { watcher: Some(watcher), number, list, prev, next: NONE, entry });
+        chain.tail = node;
+        match prev {
+            NONE => chain.head = node,
+            _ => self.nodes[prev].next = node,
         }
         node
     }
@@ -303,32 +318,31 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
         if planted("no-cursor") {
             return next;
         }
-        let Node { number, list, prev, .. } = self.nodes[next];
-        let cursor = self.nodes.insert(Node { watcher: None, number, list, prev, next });
+        let Node { number, list, prev, entry, .. } = self.nodes[next];
+        let cursor = self.nodes.insert(Node { watcher: None, number, list, prev, next, entry });
         self.nodes[next].prev = cursor;
+        let list = &mut self.lists[list];
+        list.cursors += 1;
         match prev {
-            NONE => self.lists[list].head = cursor,
+            NONE => list.chain(entry).head = cursor,
             _ => self.nodes[prev].next = cursor,
         }
-        self.lists[list].cursors += 1;
-        self.lists[list].nodes += 1;
         cursor
     }
 
     #[inline]
-    fn unlink(&mut self, node: u32) -> (Option<W>, u32) {
-        let Node { watcher, list, prev, next, .. } = self.nodes.remove(node);
-        let entry = &mut self.lists[list];
-        entry.nodes -= 1;
-        match prev {
-            NONE => entry.head = next,
-            _ => self.nodes[prev].next = next,
+    fn unlink(&mut self, node: u32) -> Node<W> {
+        let node = self.nodes.remove(node);
+        let chain = self.lists[node.list].chain(node.entry);
+        match node.prev {
+            NONE => chain.head = node.next,
+            prev => self.nodes[prev].next = node.next,
         }
-        match next {
-            NONE => entry.tail = prev,
-            _ => self.nodes[next].prev = prev,
+        match node.next {
+            NONE => chain.tail = node.prev,
+            next => self.nodes[next].prev = node.prev,
         }
-        (watcher, list)
+        node
     }
 
     /// Removes a list that neither a watcher nor a cursor needs. Whoever registers next makes a new one: both
@@ -369,30 +383,34 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
     #[cfg(test)]
     pub(crate) fn check_invariants(&self) {
         assert_eq!(self.by_key.len(), self.lists.len());
-        let (mut watchers, mut keys, mut nodes) = (0, 0, 0);
+        let (mut watchers, mut keys, mut nodes, mut entries) = (0, 0, 0, 0);
         for (index, list) in self.lists.iter() {
             assert!(list.watchers > 0 || list.cursors > 0, "an empty list is kept");
-            let (mut prev, mut node, mut seen, mut cursors) = (NONE, list.head, 0, 0);
-            let mut last = None;
-            while node != NONE {
-                let entry = &self.nodes[node];
-                assert_eq!((entry.list, entry.prev), (index, prev));
-                assert!(last <= Some(entry.number), "numbers rise along a list");
-                last = Some(entry.number);
-                seen += u32::from(entry.watcher.is_some());
-                cursors += u32::from(entry.watcher.is_none());
-                nodes += 1;
-                (prev, node) = (node, entry.next);
+            let (mut seen, mut cursors) = (0, 0);
+            for (is_numbered, chain) in [(false, list.plain), (true, list.numbered)] {
+                let (mut prev, mut node, mut last) = (NONE, chain.head, None);
+                while node != NONE {
+                    let entry = &self.nodes[node];
+                    assert_eq!((entry.list, entry.prev, entry.entry != NONE), (index, prev, is_numbered));
+                    assert!(last <= Some(entry.number), "numbers rise along a chain");
+                    last = Some(entry.number);
+                    seen += u32::from(entry.watcher.is_some());
+                    cursors += u32::from(entry.watcher.is_none());
+                    entries += usize::from(is_numbered && entry.watcher.is_some());
+                    if is_numbered && entry.watcher.is_some() {
+                        self.numbered.check(entry.entry, node, index, entry.number);
+                    }
+                    nodes += 1;
+                    (prev, node) = (node, entry.next);
+                }
+                assert_eq!(chain.tail, prev);
             }
-            assert_eq!((list.tail, list.nodes, list.cursors), (prev, seen + cursors, cursors));
-            let numbered = self.numbered.count(index) as u32;
-            assert_eq!((list.watchers, list.has_numbers()), (seen + numbered, numbered > 0));
-            seen += numbered;
+            assert_eq!((list.watchers, list.cursors), (seen, cursors));
             watchers += seen as usize;
             keys += usize::from(seen > 0);
         }
         assert_eq!((self.watchers, self.watched_keys, self.nodes.len()), (watchers, keys, nodes));
-        self.numbered.check_invariants();
+        assert_eq!(self.numbered.len(), entries);
     }
 }
 

@@ -4,12 +4,12 @@ use super::*;
 use crate::purgatory::pool::SEGMENT;
 
 fn reach(up_to: u64) -> Reach {
-    Reach { up_to, looks: true }
+    Reach::UpTo(up_to)
 }
 
 fn all(lists: &mut WatchLists<u64, u32>, key: u64) -> Vec<u32> {
     let mut out = Taken::new();
-    let Some(mut walk) = lists.walk(key, &key, Reach::ALL, &mut out) else { return out.into_vec() };
+    let Some(mut walk) = lists.walk(key, &key, Reach::All, &mut out) else { return out.into_vec() };
     while !walk.is_over() {
         assert_eq!(lists.step(&mut walk, &mut out), None);
         lists.check_invariants();
@@ -91,7 +91,7 @@ fn those_at_a_number_are_walked_by_number_as_far_as_it_goes_after_those_without(
             // Younger ones are not for this walk, wherever they stand.
             let (young, _) = lists.watch_at(1, 1, far, 7);
             assert_eq!(lists.step(&mut walk, &mut out), None);
-            lists.unwatch_at(young);
+            lists.unwatch(young);
         }
         assert_eq!(out[..], [100_000].into_iter().chain(in_order(up_to)).collect::<Vec<_>>());
     }
@@ -104,10 +104,34 @@ fn those_at_a_number_are_walked_by_number_as_far_as_it_goes_after_those_without(
     lists.check_invariants();
     assert_eq!(lists.unwatch(plain), (100_000, None));
     for (n, entry) in entries.into_iter().enumerate() {
-        assert_eq!(lists.unwatch_at(entry).1, (n as u64 == far - 1).then_some(1));
+        assert_eq!(lists.unwatch(entry).1, (n as u64 == far - 1).then_some(1));
     }
     assert_eq!((lists.watchers(), lists.keys()), (1, 1));
-    assert_eq!(lists.unwatch_at(other), (200_000, Some(2)));
+    assert_eq!(lists.unwatch(other), (200_000, Some(2)));
+    lists.check_invariants();
+}
+
+#[test]
+fn a_walk_without_looks_takes_each_once_in_order_of_registration_though_they_rise_before_it() {
+    let mut lists = WatchLists::new();
+    let len = 3 * WALK_STEP as u32;
+    let nodes: Vec<u32> = (0..len).map(|w| lists.watch_at(1, 1, u64::from(len - w), w).0).collect();
+    let (plain, _) = lists.watch(1, 1, 1000);
+    let mut out = Taken::new();
+    let mut walk = lists.walk(1, &1, Reach::All, &mut out).expect("somebody waits");
+    while !walk.is_over() {
+        // Before the walk, where it would come by again; and one leaves that it has not come to.
+        nodes[..2 * WALK_STEP].iter().for_each(|node| lists.raise(*node, u64::from(len) + out.len() as u64));
+        if out.len() == 1 + WALK_STEP {
+            lists.unwatch(nodes[WALK_STEP]);
+        }
+        lists.watch_at(1, 1, 5, 2000);
+        lists.check_invariants();
+        assert_eq!(lists.step(&mut walk, &mut out), None);
+    }
+    let others = (0..len).filter(|w| *w != WALK_STEP as u32);
+    assert_eq!(out[..], [1000].into_iter().chain(others).collect::<Vec<_>>());
+    lists.unwatch(plain);
     lists.check_invariants();
 }
 

@@ -244,6 +244,34 @@ fn a_walk_looks_once_at_operations_that_rise_before_it() {
     assert_eq!(*looks.lock().unwrap(), 1000);
 }
 
+#[test]
+fn a_reset_by_key_counts_each_once_though_they_rise_during_the_walk() {
+    type Onwards = Arc<Purgatory<u32, Onward>>;
+    let purgatory: Arc<Mutex<Option<Onwards>>> = Arc::default();
+    let rung = Arc::clone(&purgatory);
+    let built = Purgatory::builder("rising")
+        .clock(clock(Resolution::MILLISECOND))
+        .on_earlier_deadline(move || {
+            // In the middle of the walk all that wait go a number further.
+            if let Some(purgatory) = rung.lock().unwrap().clone() {
+                purgatory.check_and_complete(&1);
+            }
+        })
+        .build();
+    let looks = Arc::new(Mutex::new(0));
+    for _ in 0..1000 {
+        let op = Onward(0, Arc::clone(&looks));
+        let _ = built.try_complete_else_watch_at(op, Duration::MAX, [Watch::at(1, 1)]).expect("open");
+    }
+    *looks.lock().unwrap() = 0;
+    *purgatory.lock().unwrap() = Some(Arc::new(built));
+    let all = purgatory.lock().unwrap().clone().expect("it was put there");
+    assert_eq!(all.next_expiration(), None);
+    assert_eq!(all.reset_timeout_for_key(&1, Duration::from_secs(1)), 1000);
+    assert_eq!(*looks.lock().unwrap(), 1000, "the hook was called once");
+    purgatory.lock().unwrap().take();
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Watch { needs: u64, at: Option<u64>, ask: Option<u64> },
