@@ -108,6 +108,11 @@ impl<O, L: Default> Cell<O, L> {
         self.word.fetch_or(BUSY | LOOK, Ordering::AcqRel) & BUSY == 0
     }
 
+    /// Asks for another look at an operation that the caller holds.
+    pub(crate) fn mark_own(&self) {
+        self.word.fetch_or(LOOK, Ordering::Relaxed);
+    }
+
     /// Decides the outcome, if none is decided yet.
     pub(crate) fn decide(&self, outcome: Outcome) -> Decision {
         let mut word = self.word.load(Ordering::Relaxed);
@@ -191,6 +196,14 @@ impl<O, L: Default> Cell<O, L> {
     /// Returns the outcome, if it is decided.
     pub(crate) fn outcome(&self) -> Option<Outcome> {
         outcome_of(self.word.load(Ordering::Acquire))
+    }
+
+    /// Does what only the holder may, holding nothing: for a planted bug.
+    pub(crate) fn meddle(&self, run: impl FnOnce(&mut O, &L)) {
+        let Body { op, links } = &mut *self.body.lock();
+        if let Some(op) = op {
+            run(op, links);
+        }
     }
 }
 

@@ -26,7 +26,10 @@ pub trait DelayedOperation {
     fn try_complete(&mut self) -> bool;
 
     /// Says where to wait next, of a watch [at a number](crate::Watch::at): the number of progress before which no look
-    /// can succeed. `None`, or a lower number than before: it stays where it is.
+    /// can succeed. `None`: it stays where it is.
+    ///
+    /// A lower number than before costs one more look, for the events that the operation would have seen there. So an
+    /// operation that waits for a sum over several keys can divide what is missing among them anew.
     ///
     /// Asked after each look that says no, for each such watch; `watch` is its place in the order in which the watches were
     /// given. Compute it from what that look has seen, never from the state as it is by now: an event between the two

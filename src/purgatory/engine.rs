@@ -303,21 +303,26 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     }
 
     /// Looks once and, if the answer is no, lets the operation wait at the numbers that it asks for.
-    ///
-    /// An event that has come as far as a number may pass by between the look and the raise: it finds the operation at
-    /// its old, lower number and leaves a mark.
     #[inline]
-    fn look_and_raise(&self, op: &mut O, links: &Links) -> Look {
+    fn look_and_move(&self, waiter: &Waiter<O>, op: &mut O, links: &Links) -> Look {
         let look = self.look(op);
-        if look != Look::NotMet || links.iter().all(|link| link.numbered.is_none()) {
+        if look != Look::NotMet
+            || links.iter().all(|link| link.numbered.is_none())
+            || planted("move-after-let-go")
+        {
             return look;
         }
-        self.raise(op, links)
+        self.move_to(waiter, op, links)
     }
 
     /// Lets an operation wait at the numbers that it asks for.
+    ///
+    /// An event that has come as far as a new number may pass by between the look and this. If the number is a higher one,
+    /// it finds the operation at the old one and leaves a mark. If it is a lower one, it does not: so another look is asked
+    /// for.
     #[inline(never)]
-    fn raise(&self, op: &O, links: &Links) -> Look {
+    fn move_to(&self, waiter: &Waiter<O>, op: &O, links: &Links) -> Look {
+        let mut lower = false;
         for link in links {
             let Some(nth) = link.numbered else { continue };
             let ask = || {
@@ -325,10 +330,13 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
                 op.next_progress(nth.watch())
             };
             match self.contain(PanicPlace::Look, ask) {
-                Some(Some(at)) => self.shard(link.shard).watch.raise(link.node, at),
+                Some(Some(at)) => lower |= self.shard(link.shard).watch.move_to(link.node, at),
                 Some(None) => {}
                 None => return Look::Panicked,
             }
+        }
+        if lower && !planted("lower-unseen") {
+            waiter.cell.mark_own();
         }
         Look::NotMet
     }
@@ -344,8 +352,13 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         call: &Call,
     ) -> Option<(Outcome, bool)> {
         loop {
-            match waiter.cell.hold(held, owed, |op, links| self.look_and_raise(op, links)) {
-                Spell::LetGo => return None,
+            match waiter.cell.hold(held, owed, |op, links| self.look_and_move(waiter, op, links)) {
+                Spell::LetGo => {
+                    if planted("move-after-let-go") {
+                        waiter.cell.meddle(|op, links| _ = self.move_to(waiter, op, links));
+                    }
+                    return None;
+                }
                 Spell::Decided { outcome, mine, held } => {
                     self.end(waiter, held, outcome, call);
                     return Some((outcome, mine));

@@ -6,6 +6,7 @@
 
 use crate::purgatory::pool::Pool;
 use crate::steps;
+use crate::sync::planted;
 use std::collections::BTreeMap;
 
 pub(super) struct Numbered {
@@ -52,14 +53,16 @@ impl Numbered {
         debug_assert_eq!(removed, Some(entry));
     }
 
-    /// Lets a watcher wait at a higher number; a lower one is ignored. O(log n).
-    pub(super) fn raise(&mut self, entry: u32, at: u64) {
+    /// Lets a watcher wait at another number. Returns whether that is a lower one. O(log n).
+    pub(super) fn move_to(&mut self, entry: u32, at: u64) -> bool {
         let place = &mut self.entries[entry].place;
-        if at > place.at {
+        let before = place.at;
+        if at != before {
             self.order.remove(place);
             place.at = at;
             self.order.insert(*place, entry);
         }
+        at < before
     }
 
     /// Takes the nodes from `from` on, in order, that are at no more than `up_to` and registered before the walk of this
@@ -75,6 +78,7 @@ impl Numbered {
         limit: usize,
         mut take: impl FnMut(u32),
     ) -> Option<Place> {
+        let up_to = if planted("short-of-the-number") { up_to.saturating_sub(1) } else { up_to };
         let last = Place { at: up_to, registration: u64::MAX, ..from };
         if from > last {
             return None;
@@ -86,7 +90,7 @@ impl Numbered {
             steps::count(1);
             let entry = &mut self.entries[*entry];
             if place.registration < walk && entry.taken_by < walk {
-                entry.taken_by = walk;
+                entry.taken_by = if planted("taken-again") { 0 } else { walk };
                 take(entry.node);
             }
         }

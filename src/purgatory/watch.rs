@@ -158,9 +158,9 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
         (watcher, self.leave(list))
     }
 
-    /// Lets a watcher that waits at a number wait at a higher one; a lower one is ignored.
-    pub(crate) fn raise(&mut self, node: u32, at: u64) {
-        self.numbered.raise(self.nodes[node].entry, at);
+    /// Lets a watcher that waits at a number wait at another one. Returns whether that is a lower one.
+    pub(crate) fn move_to(&mut self, node: u32, at: u64) -> bool {
+        self.numbered.move_to(self.nodes[node].entry, at)
     }
 
     /// Begins a walk along a key's list and takes its first step. `None`: nobody waits on the key.

@@ -95,12 +95,13 @@ fn those_at_a_number_are_walked_by_number_as_far_as_it_goes_after_those_without(
         }
         assert_eq!(out[..], [100_000].into_iter().chain(in_order(up_to)).collect::<Vec<_>>());
     }
-    // The one at 0 waits higher now; lower does nothing.
-    lists.raise(entries[far as usize - 1], 1);
-    lists.raise(entries[far as usize - 2], 0);
+    // The one at 0 waits higher now, and one from above lower.
+    assert!(!lists.move_to(entries[far as usize - 1], 1));
+    assert!(!lists.move_to(entries[far as usize - 2], 0), "where it is");
+    assert!(lists.move_to(entries[0], 0));
     let mut out = Taken::new();
     assert!(lists.walk(1, &1, reach(0), &mut out).expect("somebody waits").is_over());
-    assert_eq!(out[..], [100_000, 1]);
+    assert_eq!(out[..], [100_000, far as u32 - 1, 1], "by registration");
     lists.check_invariants();
     assert_eq!(lists.unwatch(plain), (100_000, None));
     for (n, entry) in entries.into_iter().enumerate() {
@@ -112,7 +113,7 @@ fn those_at_a_number_are_walked_by_number_as_far_as_it_goes_after_those_without(
 }
 
 #[test]
-fn a_walk_without_looks_takes_each_once_in_order_of_registration_though_they_rise_before_it() {
+fn a_walk_without_looks_takes_each_once_in_order_of_registration_though_they_move_about() {
     let mut lists = WatchLists::new();
     let len = 3 * WALK_STEP as u32;
     let nodes: Vec<u32> = (0..len).map(|w| lists.watch_at(1, 1, u64::from(len - w), w).0).collect();
@@ -121,7 +122,9 @@ fn a_walk_without_looks_takes_each_once_in_order_of_registration_though_they_ris
     let mut walk = lists.walk(1, &1, Reach::All, &mut out).expect("somebody waits");
     while !walk.is_over() {
         // Before the walk, where it would come by again; and one leaves that it has not come to.
-        nodes[..2 * WALK_STEP].iter().for_each(|node| lists.raise(*node, u64::from(len) + out.len() as u64));
+        for (n, node) in nodes.iter().enumerate().filter(|(n, _)| *n != WALK_STEP) {
+            lists.move_to(*node, if n % 2 == 0 { 0 } else { u64::from(len) + out.len() as u64 });
+        }
         if out.len() == 1 + WALK_STEP {
             lists.unwatch(nodes[WALK_STEP]);
         }

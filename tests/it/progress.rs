@@ -19,24 +19,28 @@ struct World {
 
 type Shared = Arc<Mutex<World>>;
 
-/// Waits for a key's progress to reach a number; after a look that says no it waits at the next of `asks`.
+/// Waits for a key's progress to reach a number. After a look that says no its watches wait at `asks`; or, as its looks go
+/// by, at each of `wanders`.
 struct Op {
     number: u32,
     key: u32,
     needs: u64,
     asks: Vec<u64>,
+    wanders: Vec<u64>,
+    looks: usize,
     world: Shared,
 }
 
 impl DelayedOperation for Op {
     fn try_complete(&mut self) -> bool {
+        self.looks += 1;
         let mut world = self.world.lock().unwrap();
         world.looked.push(self.number);
         world.progress.get(&self.key).is_some_and(|progress| *progress >= self.needs)
     }
 
     fn next_progress(&self, watch: usize) -> Option<u64> {
-        self.asks.get(watch).copied()
+        self.asks.get(watch).or(self.wanders.get(self.looks - 1)).copied()
     }
 
     fn on_complete(self, outcome: Outcome) {
@@ -61,9 +65,20 @@ impl Bench {
     }
 
     fn watch(&mut self, needs: u64, asks: &[u64], watches: &[Watch<u32>]) -> (u32, OperationId) {
+        self.add(needs, asks, &[], watches)
+    }
+
+    fn add(
+        &mut self,
+        needs: u64,
+        asks: &[u64],
+        wanders: &[u64],
+        watches: &[Watch<u32>],
+    ) -> (u32, OperationId) {
         let number = self.next;
         self.next += 1;
-        let op = Op { number, key: 1, needs, asks: asks.to_vec(), world: Arc::clone(&self.world) };
+        let (asks, wanders, world) = (asks.to_vec(), wanders.to_vec(), Arc::clone(&self.world));
+        let op = Op { number, key: 1, needs, asks, wanders, looks: 0, world };
         let registration =
             self.purgatory.try_complete_else_watch_at(op, Duration::MAX, watches.iter().copied());
         let id = registration.expect("open").id().expect("waits");
@@ -162,7 +177,7 @@ fn after_a_look_that_says_no_an_operation_waits_at_the_number_it_asks_for() {
     assert_eq!(bench.progress(1, 39), [0; 0]);
     assert_eq!(bench.progress(2, 1), [0], "this one does not move");
     assert_eq!(bench.progress(1, 40), [0]);
-    // It does not fall back, and the number that is reached asks again each time.
+    // The number that is reached asks again each time.
     assert_eq!(bench.progress(1, 45), [0]);
     assert_eq!(bench.progress(1, 50), [0]);
     assert_eq!(bench.ended(), [0]);
@@ -170,10 +185,45 @@ fn after_a_look_that_says_no_an_operation_waits_at_the_number_it_asks_for() {
 }
 
 #[test]
+fn a_lower_number_costs_one_more_look_and_is_taken_in_whatever_key_it_is() {
+    for shards in [1, 2] {
+        let mut bench = Bench::new(shards);
+        // Its looks: at 9, at 9 again, at 5 and one more for that, and so on.
+        bench.add(50, &[], &[9, 9, 5, 5, 7, 3, 8], &[Watch::at(1, 1), Watch::at(2, 1)]);
+        assert_eq!(bench.progress(1, 8), [0; 0]);
+        assert_eq!(bench.progress(1, 9), [0, 0], "it goes down to 5 on both keys");
+        assert_eq!(bench.progress(2, 4), [0; 0]);
+        assert_eq!(bench.progress(2, 5), [0], "to 7");
+        assert_eq!(bench.progress(1, 7), [0, 0], "to 3, and by the look for that to 8");
+        assert_eq!((bench.progress(1, 7), bench.progress(2, 7)), (vec![], vec![]));
+        assert_eq!(bench.progress(2, 8), [0], "and there it stays");
+        bench.progress(1, 50);
+        assert_eq!(bench.ended(), [0]);
+    }
+}
+
+#[test]
+fn a_look_that_asks_for_lower_and_lower_numbers_is_handed_on_some_time() {
+    let mut bench = Bench::new(1);
+    let (_, id) = bench.add(u64::MAX, &[], &(0..100).rev().collect::<Vec<u64>>(), &[Watch::at(1, 100)]);
+    let mut drives = 0;
+    while bench.purgatory.next_expiration().is_some() {
+        let _ = bench.purgatory.expire();
+        drives += 1;
+        assert!(drives < 20, "it ends at 0");
+    }
+    assert!(drives > 2, "{drives}");
+    bench.world.lock().unwrap().looked.clear();
+    assert_eq!(bench.progress(1, 0), [0]);
+    assert!(bench.purgatory.cancel(id).taken().is_some());
+}
+
+#[test]
 fn a_boxed_operation_asks_for_its_number_too() {
     let purgatory: Purgatory<u32> = Purgatory::builder("boxed").clock(clock(Resolution::MILLISECOND)).build();
     let world = Shared::default();
-    let op = Op { number: 0, key: 1, needs: 9, asks: vec![7], world: Arc::clone(&world) };
+    let world_of_op = Arc::clone(&world);
+    let op = Op { number: 0, key: 1, needs: 9, asks: vec![7], wanders: vec![], looks: 0, world: world_of_op };
     let boxed = BoxedOperation::new(op);
     let registration = purgatory.try_complete_else_watch_at(boxed, Duration::MAX, [Watch::at(1, 1)]);
     assert!(matches!(registration, Ok(Registration::Watched(_))));
@@ -274,7 +324,7 @@ fn a_reset_by_key_counts_each_once_though_they_rise_during_the_walk() {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Watch { needs: u64, at: Option<u64>, ask: Option<u64> },
+    Watch { needs: u64, at: Option<u64>, wanders: Vec<u64> },
     Progress(u64),
     Cancel(usize),
 }
@@ -282,15 +332,37 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let number = || 0..12u64;
     prop_oneof![
-        3 => (number(), prop::option::of(number()), prop::option::of(number()))
-            .prop_map(|(needs, at, ask)| Step::Watch { needs, at, ask }),
+        3 => (number(), prop::option::of(number()), prop::collection::vec(number(), 0..8))
+            .prop_map(|(needs, at, wanders)| Step::Watch { needs, at, wanders }),
         3 => number().prop_map(Step::Progress),
         1 => (0..20usize).prop_map(Step::Cancel),
     ]
 }
 
-/// A waiting operation of the model: (number, what it needs, where it waits, what it asks for, id).
-type Waiting = (u32, u64, Option<u64>, Option<u64>, OperationId);
+/// A waiting operation of the model.
+struct Waiting {
+    number: u32,
+    needs: u64,
+    at: Option<u64>,
+    wanders: std::vec::IntoIter<u64>,
+    id: OperationId,
+}
+
+impl Waiting {
+    /// Looks until it need not go to a lower number any more. Returns how often.
+    fn look(&mut self) -> usize {
+        let mut looks = 1;
+        while let (Some(at), next) = (self.at, self.wanders.next()) {
+            let next = next.unwrap_or(at);
+            self.at = Some(next);
+            if next >= at {
+                break;
+            }
+            looks += 1;
+        }
+        looks
+    }
+}
 
 proptest! {
     /// The engine against a list that is searched from front to back.
@@ -301,26 +373,34 @@ proptest! {
         let mut progress = None;
         for step in steps {
             match step {
-                Step::Watch { needs, at, ask } => {
+                Step::Watch { needs, at, wanders } => {
                     if progress >= Some(needs) {
                         continue; // the first look would complete it
                     }
                     let watch = at.map_or(Watch::any(1), |at| Watch::at(1, at));
-                    let (number, id) = bench.watch(needs, ask.as_slice(), &[watch]);
-                    waiting.push((number, needs, at.map(|at| at.max(ask.unwrap_or(0))), ask, id));
+                    let (number, id) = bench.add(needs, &[], &wanders, &[watch]);
+                    let mut wanders = wanders.into_iter();
+                    wanders.next(); // After the first look it waits nowhere yet.
+                    let mut it = Waiting { number, needs, at, wanders, id };
+                    it.look();
+                    waiting.push(it);
                 }
                 Step::Progress(to) => {
                     progress = Some(to);
-                    let mut reached: Vec<&Waiting> = waiting.iter().filter(|it| it.2 <= Some(to)).collect();
-                    reached.sort_by_key(|it| (it.2, it.0));
-                    let expected: Vec<u32> = reached.iter().map(|it| it.0).collect();
-                    let done: Vec<u32> = reached.iter().filter(|it| to >= it.1).map(|it| it.0).collect();
+                    let mut reached: Vec<&mut Waiting> = waiting.iter_mut().filter(|it| it.at <= Some(to)).collect();
+                    reached.sort_by_key(|it| (it.at, it.number));
+                    let (mut expected, mut done) = (Vec::new(), Vec::new());
+                    for it in reached {
+                        let met = to >= it.needs;
+                        done.extend(met.then_some(it.number));
+                        expected.extend(vec![it.number; if met { 1 } else { it.look() }]);
+                    }
                     prop_assert_eq!(bench.progress(1, to), expected);
                     prop_assert_eq!(bench.ended(), done.clone());
-                    waiting.retain(|it| !done.contains(&it.0));
+                    waiting.retain(|it| !done.contains(&it.number));
                 }
                 Step::Cancel(nth) if nth < waiting.len() => {
-                    let (number, .., id) = waiting.remove(nth);
+                    let Waiting { number, id, .. } = waiting.remove(nth);
                     prop_assert_eq!(bench.purgatory.cancel(id).taken().map(|op| op.number), Some(number));
                 }
                 Step::Cancel(_) => {}

@@ -3,12 +3,12 @@
 #![cfg(ixion_shuttle)]
 
 use ixion::{
-    Cancelled, DelayedOperation, Expirer, HandedBack, ManualClock, OperationId, Outcome, Purgatory,
+    Cancelled, DelayedOperation, Expirer, HandedBack, ManualClock, OperationId, Outcome, Purgatory, Watch,
     model_time,
 };
 use ixion_models::explore;
 use shuttle::rand::{Rng, thread_rng};
-use shuttle::sync::atomic::{AtomicBool, Ordering};
+use shuttle::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use shuttle::thread::spawn;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -28,8 +28,9 @@ const HORIZON: Duration = Duration::from_secs(60);
 struct Scene {
     purgatory: Purgatory<u32, Op>,
     clock: Option<ManualClock>,
-    /// What is waited for: one flag for each key.
+    /// What is waited for: one flag for each key, or a sum of numbers.
     flags: [AtomicBool; KEYS as usize],
+    progress: [AtomicU64; KEYS as usize],
     fates: Mutex<Vec<Arc<Fate>>>,
     ids: Mutex<Vec<OperationId>>,
     tally: Tally,
@@ -50,14 +51,18 @@ struct Tally {
 /// What has become of an operation.
 struct Fate {
     keys: Vec<u32>,
+    /// The sum of the numbers of its keys that it waits for. `None`: the flag of any of them.
+    needs: Option<u64>,
     ends: Mutex<Vec<Outcome>>,
     is_accepted: AtomicBool,
 }
 
-/// Waits for the flag of any of its keys. Its callback sets another flag, if it is told to.
+/// Waits for what its fate says. Its callback sets another flag, if it is told to.
 struct Op {
     scene: Arc<Scene>,
     fate: Arc<Fate>,
+    /// The numbers of its keys at its last look.
+    seen: Vec<u64>,
     then: Option<u32>,
 }
 
@@ -71,7 +76,15 @@ impl Op {
 
 impl DelayedOperation for Op {
     fn try_complete(&mut self) -> bool {
-        self.scene.is_met(&self.fate)
+        let Some(needs) = self.fate.needs else { return self.scene.is_met(&self.fate) };
+        self.seen = self.scene.numbers(&self.fate);
+        self.seen.iter().sum::<u64>() >= needs
+    }
+
+    /// Whatever is missing, an equal part of it comes on some key.
+    fn next_progress(&self, watch: usize) -> Option<u64> {
+        let missing = self.fate.needs? - self.seen.iter().sum::<u64>();
+        Some(self.seen[watch] + missing.div_ceil(self.seen.len() as u64))
     }
 
     fn on_complete(self, outcome: Outcome) {
@@ -93,6 +106,7 @@ impl Scene {
             purgatory: builder.build(),
             clock,
             flags: Default::default(),
+            progress: Default::default(),
             fates: Mutex::default(),
             ids: Mutex::default(),
             tally: Tally::default(),
@@ -100,8 +114,20 @@ impl Scene {
         })
     }
 
+    fn numbers(&self, fate: &Fate) -> Vec<u64> {
+        fate.keys.iter().map(|&key| self.progress[key as usize].load(Ordering::Relaxed)).collect()
+    }
+
     fn is_met(&self, fate: &Fate) -> bool {
-        fate.keys.iter().any(|&key| self.flags[key as usize].load(Ordering::Relaxed))
+        match fate.needs {
+            Some(needs) => self.numbers(fate).iter().sum::<u64>() >= needs,
+            None => fate.keys.iter().any(|&key| self.flags[key as usize].load(Ordering::Relaxed)),
+        }
+    }
+
+    fn go_on(&self, key: u32) {
+        let reached = self.progress[key as usize].fetch_add(1, Ordering::Relaxed) + 1;
+        self.tally.satisfied.fetch_add(self.purgatory.check_and_complete_up_to(&key, reached), SeqCst);
     }
 
     fn signal(&self, key: u32) {
@@ -120,6 +146,7 @@ impl Scene {
         let keys: BTreeSet<u32> = (0..rng.gen_range(0..=2)).map(|_| rng.gen_range(0..KEYS)).collect();
         let fate = Arc::new(Fate {
             keys: keys.into_iter().collect(),
+            needs: rng.gen_bool(0.5).then(|| rng.gen_range(1..=4)),
             ends: Mutex::default(),
             is_accepted: AtomicBool::new(true),
         });
@@ -127,8 +154,10 @@ impl Scene {
         self.open.fetch_add(1, SeqCst);
         let keys = fate.keys.clone();
         let then = rng.gen_bool(0.2).then(|| rng.gen_range(0..KEYS));
-        let op = Op { scene: Arc::clone(self), fate, then };
-        match self.purgatory.try_complete_else_watch(op, timeout, keys) {
+        let watch = |key| if fate.needs.is_some() { Watch::at(key, 0) } else { Watch::any(key) };
+        let watches: Vec<Watch<u32>> = keys.into_iter().map(watch).collect();
+        let op = Op { scene: Arc::clone(self), fate, seen: Vec::new(), then };
+        match self.purgatory.try_complete_else_watch_at(op, timeout, watches) {
             Ok(registration) => self.ids.lock().unwrap().extend(registration.id()),
             Err(rejected) => {
                 rejected.op.fate.is_accepted.store(false, Ordering::Relaxed);
@@ -164,7 +193,8 @@ impl Scene {
         match (rng.gen_range(0..choices), id) {
             (0..=3, _) => self.register(timeout),
             (4, _) => self.signal(key),
-            (5 | 6, _) => {
+            (5, _) => self.go_on(key),
+            (6, _) => {
                 tally.satisfied.fetch_add(purgatory.check_and_complete(&key), SeqCst);
             }
             (7, Some(id)) => {
