@@ -20,15 +20,32 @@
 //! * **f8** The first partition that ends the wait ends the look.
 //! * **f9** With `min_bytes` or more in sum, the wait is over. Sums are 64 bits wide and stop at the largest number.
 //!
+//! A fetch that lacks a megabyte need not be asked at every kilobyte. If the ends that a broker tells carry their
+//! [progress](OffsetPlace::with_progress), the fetch [waits at numbers](DelayedFetch::watches) which must be reached before it
+//! can have enough; how they are found, and why that is safe, stands in `bound.rs`.
+//!
 //! The answer is the same whether the wait was satisfied or expired: the log is read again and what is there is sent,
 //! as of that moment.
 
 use crate::kafka::ErrorCode;
-use crate::{DelayedOperation, Outcome};
+use crate::kafka::bound::{Bound, Growth};
+use crate::{DelayedOperation, Outcome, Watch};
 
 /// What a fetch request asks of a partition. Implemented by the broker; called from looks, so it must not signal keys.
 pub trait FetchPartition {
     /// Where the log ends now, read under one lock, if the partition can be read by such a request (f2).
+    ///
+    /// With ends that carry their [progress](OffsetPlace::with_progress), requests wait at numbers, and the broker promises
+    /// to signal so that they are reached:
+    ///
+    /// * An end that has moved on along its segment is signalled with its progress, by
+    ///   [`check_and_complete_up_to`](crate::Purgatory::check_and_complete_up_to). Each of the three ends has a scale of its
+    ///   own, so whoever waits for one watches another key than who waits for the other.
+    /// * Whatever else can end a wait is signalled to all, by [`check_and_complete`](crate::Purgatory::check_and_complete): an
+    ///   end that comes to lie on another segment (f4, f6a), a log that is truncated (f5), a partition that is led, hosted
+    ///   or closed otherwise than before, or has another epoch (f2, f7).
+    ///
+    /// Without a progress a request is looked at by every event on its keys. That is always right.
     ///
     /// # Errors
     ///
@@ -117,6 +134,7 @@ impl Offsets {
 pub struct OffsetPlace {
     offset: i64,
     place: Option<Place>,
+    progress: Option<u64>,
 }
 
 /// A segment, by its first offset, and a position in it in bytes.
@@ -128,18 +146,31 @@ struct Place {
 
 impl OffsetPlace {
     /// Nothing is known: the first read did not get to this partition.
-    pub const UNKNOWN: OffsetPlace = OffsetPlace { offset: -1, place: None };
+    pub const UNKNOWN: OffsetPlace = OffsetPlace { offset: -1, place: None, progress: None };
 
     /// An offset and where it lies.
     #[must_use]
     pub const fn new(offset: i64, segment_base: i64, position: u64) -> Self {
-        OffsetPlace { offset, place: Some(Place { segment_base, position }) }
+        OffsetPlace { offset, place: Some(Place { segment_base, position }), progress: None }
     }
 
     /// An offset of which only the number is known.
     #[must_use]
     pub const fn of_offset(offset: i64) -> Self {
-        OffsetPlace { offset, place: None }
+        OffsetPlace { offset, place: None, progress: None }
+    }
+
+    /// The same, with the number of the event that reaches it: how many bytes of the log were ever before it, those that
+    /// were deleted included. On one segment it grows as positions do.
+    #[must_use]
+    pub const fn with_progress(self, bytes: u64) -> Self {
+        OffsetPlace { progress: Some(bytes), ..self }
+    }
+
+    /// How many bytes of the log were ever before it, if that is known.
+    #[must_use]
+    pub const fn progress(self) -> Option<u64> {
+        self.progress
     }
 
     /// The offset.
@@ -269,11 +300,23 @@ pub enum Reason {
 /// Decides about a waiting request; see the rules f1 to f9 at the head of the module.
 #[must_use]
 pub fn decide<P: FetchPartition>(limits: &FetchLimits, partitions: &[PartitionFetch<P>]) -> Decision {
+    look(limits, partitions, |_| ())
+}
+
+/// Decides, and tells of each partition what it may add yet.
+fn look<P: FetchPartition>(
+    limits: &FetchLimits,
+    partitions: &[PartitionFetch<P>],
+    mut tell: impl FnMut(Growth),
+) -> Decision {
     let mut bytes = 0u64;
     for fetch in partitions {
         match look_at(limits, fetch) {
-            Ok(available) => bytes = bytes.saturating_add(available), // f9
-            Err(reason) => return Decision::Answer(reason),           // f8
+            Ok((available, growth)) => {
+                bytes = bytes.saturating_add(available); // f9
+                tell(growth);
+            }
+            Err(reason) => return Decision::Answer(reason), // f8
         }
     }
     if bytes >= limits.min_bytes {
@@ -282,10 +325,13 @@ pub fn decide<P: FetchPartition>(limits: &FetchLimits, partitions: &[PartitionFe
     Decision::Wait { bytes }
 }
 
-/// The bytes that one partition adds, or why it ends the wait.
-fn look_at<P: FetchPartition>(limits: &FetchLimits, fetch: &PartitionFetch<P>) -> Result<u64, Reason> {
+/// The bytes that one partition adds and what it may add yet, or why it ends the wait.
+fn look_at<P: FetchPartition>(
+    limits: &FetchLimits,
+    fetch: &PartitionFetch<P>,
+) -> Result<(u64, Growth), Reason> {
     if fetch.start == OffsetPlace::UNKNOWN {
-        return Ok(0); // f1
+        return Ok((0, Growth::Nothing)); // f1
     }
     let access = Access { leader_only: limits.leader_only, current_leader_epoch: fetch.current_leader_epoch };
     // f2. Kafka lets a leader epoch that is too new, and whatever it did not think of, fly out of the look; here every
@@ -293,7 +339,7 @@ fn look_at<P: FetchPartition>(limits: &FetchLimits, fetch: &PartitionFetch<P>) -
     let end = fetch.partition.offsets(access).map_err(Reason::Unreadable)?.end(limits.isolation);
     let available = available_bytes(fetch, end)?;
     check_epoch(fetch, access)?;
-    Ok(available)
+    Ok((available, growth(fetch, end, available)))
 }
 
 /// f4 to f6: what lies between the fetch and the end.
@@ -310,6 +356,19 @@ fn available_bytes<P: FetchPartition>(fetch: &PartitionFetch<P>, end: OffsetPlac
     match fetch.start.bytes_before(end) {
         Some(bytes) if !fetch.partition.is_throttled() => Ok(bytes.min(fetch.max_bytes)), // f6b
         _ => Ok(0), // f6b throttled, f6c
+    }
+}
+
+/// What a partition that adds so many bytes may add yet.
+fn growth<P: FetchPartition>(fetch: &PartitionFetch<P>, end: OffsetPlace, bytes: u64) -> Growth {
+    if bytes >= fetch.max_bytes {
+        return Growth::Nothing; // b1
+    }
+    let is_known = fetch.start.bytes_before(end).is_some() && !fetch.partition.is_throttled();
+    match end.progress {
+        // Bytes before the start do not count.
+        Some(progress) if is_known => Growth::From(progress.max(fetch.start.progress.unwrap_or(0))),
+        _ => Growth::Unknown, // b2
     }
 }
 
@@ -331,6 +390,7 @@ fn check_epoch<P: FetchPartition>(fetch: &PartitionFetch<P>, access: Access) -> 
 pub struct DelayedFetch<P, A> {
     limits: FetchLimits,
     partitions: Vec<PartitionFetch<P>>,
+    bound: Bound,
     answer: A,
 }
 
@@ -338,7 +398,14 @@ impl<P: FetchPartition, A: FnOnce(Outcome, Vec<PartitionFetch<P>>)> DelayedFetch
     /// Makes the operation from what the first read found.
     #[must_use]
     pub fn new(limits: FetchLimits, partitions: Vec<PartitionFetch<P>>, answer: A) -> Self {
-        DelayedFetch { limits, partitions, answer }
+        DelayedFetch { limits, partitions, bound: Bound::default(), answer }
+    }
+
+    /// What to wait on: for each partition its key, at a number that the looks then raise. They come in the order of the
+    /// partitions and before any other watch of the operation, and no two partitions may have one key. The events of a key
+    /// tell the progress of the end that this request [waits for](FetchLimits::isolation); see [`FetchPartition::offsets`].
+    pub fn watches<K>(&self, key: impl Fn(&P) -> K) -> impl Iterator<Item = Watch<K>> {
+        self.partitions.iter().map(move |fetch| Watch::at(key(&fetch.partition), 0))
     }
 
     /// What a look finds now.
@@ -350,7 +417,17 @@ impl<P: FetchPartition, A: FnOnce(Outcome, Vec<PartitionFetch<P>>)> DelayedFetch
 
 impl<P: FetchPartition, A: FnOnce(Outcome, Vec<PartitionFetch<P>>)> DelayedOperation for DelayedFetch<P, A> {
     fn try_complete(&mut self) -> bool {
-        self.decide().is_answer()
+        let DelayedFetch { limits, partitions, bound, .. } = self;
+        bound.begin();
+        let decision = look(limits, partitions, |growth| bound.add(growth));
+        if let Decision::Wait { bytes } = decision {
+            bound.end(limits.min_bytes - bytes);
+        }
+        decision.is_answer()
+    }
+
+    fn next_progress(&self, watch: usize) -> Option<u64> {
+        self.bound.number(watch)
     }
 
     fn on_complete(self, outcome: Outcome) {

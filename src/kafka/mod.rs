@@ -42,6 +42,7 @@
 //! keys; otherwise every append would wake consumers who cannot see it yet. Joins, syncs and heartbeats of a group have
 //! purgatories of their own, or keys of different kinds.
 
+mod bound;
 pub mod delete_records;
 pub mod elect_leader;
 pub mod fetch;

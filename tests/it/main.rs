@@ -5,6 +5,7 @@ mod guarantees;
 mod jobs;
 mod kafka_delayed_operation;
 mod kafka_elsewhere;
+mod kafka_fetch_numbers;
 mod kafka_replica_manager;
 mod known_faults;
 mod progress;
