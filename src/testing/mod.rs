@@ -5,6 +5,7 @@
 
 mod purgatory_model;
 pub mod purgatory_script;
+mod purgatory_waiting;
 mod purgatory_world;
 pub mod sim;
 pub mod wheel_model;

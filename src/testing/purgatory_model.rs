@@ -5,11 +5,12 @@
 //! open: which keys live together, how many expiries are decided before the first callback, and, within bounds, after how
 //! many a pass ends.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::testing::purgatory_script::{Event, KEYS, Plan, PurgatoryScript, PurgatoryStep, duration};
+use crate::testing::purgatory_waiting::{Waiting, watches};
 use crate::{Outcome, RejectReason, Stats, Tick};
 
 const NEVER: u64 = u64::MAX;
@@ -19,25 +20,6 @@ const TOGETHER: usize = 64;
 const PASS: usize = 1024;
 /// With so many that wait a pass may be cut short. It counts the moves down the wheel too, which are not known here.
 const CROWD: usize = 512;
-
-/// An operation that waits.
-struct Waiting {
-    number: usize,
-    plan: Arc<Plan>,
-    keys: Vec<u8>,
-    home: usize,
-    deadline: u64,
-    /// The order of registering or of the last reset.
-    armed: u64,
-    /// The latest drive at that moment.
-    drive: u64,
-    looks: u32,
-    /// A look or an end of it is going on.
-    held: bool,
-    decided: Option<Outcome>,
-    /// Whether a drive or a shutdown can still find it.
-    timed: bool,
-}
 
 enum Decision {
     Held,
@@ -100,7 +82,8 @@ impl Model {
             PurgatoryStep::Crowd(ref plan, count) => (0..count).for_each(|_| self.register(plan)),
             PurgatoryStep::Set(key) => self.flags[usize::from(key % KEYS)] = true,
             PurgatoryStep::Clear(key) => self.flags[usize::from(key % KEYS)] = false,
-            PurgatoryStep::Check(key) => self.count(|model| model.visit(key, Model::check)),
+            PurgatoryStep::Check(key) => self.count(|model| model.signal(key, u64::MAX)),
+            PurgatoryStep::CheckUpTo(key, progress) => self.count(|model| model.signal(key, progress)),
             PurgatoryStep::Force(pick) => {
                 let number = self.pick(pick);
                 self.count(|model| usize::from(model.force(number)));
@@ -140,7 +123,7 @@ impl Model {
     pub(super) fn books(&self, panics: u64) -> Stats {
         Stats {
             pending: self.ops.len(),
-            watched: self.ops.iter().map(|op| op.keys.len()).sum(),
+            watched: self.ops.iter().map(|op| op.watches.len()).sum(),
             keys: (0..KEYS).filter(|&key| self.is_watched(key)).count(),
             panics,
             ..self.counts
@@ -148,7 +131,7 @@ impl Model {
     }
 
     pub(super) fn is_watched(&self, key: u8) -> bool {
-        self.ops.iter().any(|op| op.keys.contains(&key))
+        self.ops.iter().any(|op| op.on(key).is_some())
     }
 
     /// The earliest deadline. Asking for it is a promise to come.
@@ -232,9 +215,8 @@ impl Model {
             self.complete(number, Arc::clone(plan), outcome);
             return Ok(Some(outcome));
         }
-        let mut seen = BTreeSet::new();
-        let keys: Vec<u8> = plan.keys.iter().map(|key| key % KEYS).filter(|key| seen.insert(*key)).collect();
-        let home = keys.first().map_or(0, |key| self.homes[usize::from(*key)]);
+        let watches = watches(plan);
+        let home = watches.first().map_or(0, |first| self.homes[usize::from(first.key)]);
         if self.ops.len() >= self.capacity {
             return Err(RejectReason::Full);
         }
@@ -248,7 +230,7 @@ impl Model {
         self.ops.push(Waiting {
             number,
             plan,
-            keys,
+            watches,
             home,
             deadline,
             armed,
@@ -299,9 +281,21 @@ impl Model {
         number.filter(|&number| self.known[number]).unwrap_or(usize::MAX)
     }
 
-    /// Who waits on a key now, in order of registration.
+    /// Who waits on a key now, in order of registration; those at a number after the others.
     fn on(&self, key: u8) -> Vec<usize> {
-        self.ops.iter().filter(|op| op.keys.contains(&(key % KEYS))).map(|op| op.number).collect()
+        let on = |op: &Waiting| op.on(key % KEYS).map(|on| (on.number().is_some(), op.number));
+        let mut on: Vec<(bool, usize)> = self.ops.iter().filter_map(on).collect();
+        on.sort_by_key(|(at_a_number, _)| *at_a_number);
+        on.into_iter().map(|(_, number)| number).collect()
+    }
+
+    /// Looks at those on a key, of those at a number by number as far as that. Counts the ends.
+    fn signal(&mut self, key: u8, up_to: u64) -> usize {
+        let on = |op: &Waiting| op.on(key % KEYS).map(|on| (on.number(), op.number));
+        let mut on: Vec<(Option<u64>, usize)> = self.ops.iter().filter_map(on).collect();
+        on.retain(|(at, _)| *at <= Some(up_to));
+        on.sort_by_key(|(at, _)| *at);
+        on.into_iter().filter(|(_, number)| self.check(*number)).count()
     }
 
     /// Visits those on a key; each may have been ended by the callback of one before. Counts the yesses.
@@ -319,13 +313,21 @@ impl Model {
         }
     }
 
-    /// Looks once at an operation that is held, then lets go or ends it: with what outcome, and whether this look
-    /// decided it.
+    /// Looks once at an operation that is held, and again while it goes to lower numbers; then lets go or ends it: with
+    /// what outcome, and whether this look decided it.
     fn hold(&mut self, number: usize) -> Option<(Outcome, bool)> {
         let op = self.find(number).expect("a held operation waits");
         op.looks += 1;
         let (plan, looks) = (Arc::clone(&op.plan), op.looks);
-        let answer = self.look(number, &plan, looks);
+        let mut answer = self.look(number, &plan, looks);
+        let op = self.find(number).expect("a held operation waits");
+        if answer.is_none() && op.has_numbers() {
+            if looks == plan.panics.ask {
+                answer = Some(Outcome::Panicked);
+            } else if op.move_on() && op.decided.is_none() {
+                return self.hold(number);
+            }
+        }
         let op = self.find(number).expect("a held operation waits");
         let mine = op.decided.is_none();
         op.held = false;

@@ -3,7 +3,7 @@
 //! The properties that [`PurgatoryScript::run`] holds a [`Purgatory`](crate::Purgatory) on one thread to, after each step:
 //!
 //! 1. The same operations were looked at and have ended, in the same order and with the same outcomes, as in the model:
-//!    signals by registration, expiries by (tick, registration or last reset), each in the first drive that reads its
+//!    signals by registration, those at a number by number and as far as the signal has come, expiries by (tick, registration or last reset), each in the first drive that reads its
 //!    deadline, and what a callback causes after it.
 //! 2. Each call returns what the model's does, calls made in callbacks and in looks too.
 //! 3. `len`, `watched`, `key_count`, `contains_key`, `next_expiration` and `time_to_next` are exact.
@@ -44,6 +44,8 @@ pub enum PurgatoryStep {
     Clear(u8),
     /// Signals a key. Not in a look, which must not.
     Check(u8),
+    /// Signals a key whose progress has come so far. Not in a look.
+    CheckUpTo(u8, u64),
     /// Forces an operation.
     Force(usize),
     /// Forces all on a key.
@@ -82,6 +84,11 @@ pub struct Plan {
     /// The keys, some perhaps given twice. It waits for the flag of the first; of key 0 if it has none. With more than
     /// one shard at most eight.
     pub keys: Vec<u8>,
+    /// For each of the keys at which number it waits there, if at one.
+    pub at: Vec<Option<u64>>,
+    /// After its n-th look, its m-th watch moves to the (n + m - 1)-th of these, if it is at a number. At most twelve, since
+    /// one that falls more often tires its holder, which the model does not know.
+    pub asks: Vec<u64>,
     /// What its callback calls.
     pub then: Vec<PurgatoryStep>,
     /// What one of its looks calls.
@@ -97,6 +104,9 @@ impl Debug for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut plan = f.debug_struct("Plan");
         plan.field("timeout", &self.timeout).field("keys", &self.keys);
+        if !self.at.is_empty() {
+            plan.field("at", &self.at).field("asks", &self.asks);
+        }
         if !self.then.is_empty() {
             plan.field("then", &self.then);
         }
@@ -115,6 +125,8 @@ impl Debug for Plan {
 pub struct Panics {
     /// In this look; the first is 1, and 0 is none.
     pub look: u32,
+    /// When it is asked for a number after this look.
+    pub ask: u32,
     /// At the end of its callback.
     pub end: bool,
     /// When it is dropped by the engine.
@@ -189,6 +201,7 @@ impl PurgatoryStep {
             PurgatoryStep::Set(_) => "set",
             PurgatoryStep::Clear(_) => "clear",
             PurgatoryStep::Check(_) => "check",
+            PurgatoryStep::CheckUpTo(..) => "check up to",
             PurgatoryStep::Force(_) => "force",
             PurgatoryStep::ForceKey(_) => "force for key",
             PurgatoryStep::Cancel(_) => "cancel",
@@ -207,7 +220,7 @@ impl PurgatoryStep {
     }
 
     /// What is special about it.
-    pub(super) fn traits(&self) -> [Option<&'static str>; 2] {
+    pub(super) fn traits(&self) -> [Option<&'static str>; 3] {
         const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
         match self {
             PurgatoryStep::Register(plan) | PurgatoryStep::Crowd(plan, _) => {
@@ -223,11 +236,17 @@ impl PurgatoryStep {
                     2..=8 => "some keys",
                     _ => "many keys",
                 };
-                [Some(timeout), Some(keys)]
+                let numbers = match (&plan.at[..], &plan.asks[..]) {
+                    ([], _) => None,
+                    (_, []) => Some("at a number"),
+                    (_, asks) if asks.is_sorted() => Some("at numbers that rise"),
+                    _ => Some("at numbers that rise and fall"),
+                };
+                [Some(timeout), Some(keys), numbers]
             }
-            PurgatoryStep::Advance(Duration::ZERO) => [Some("the clock stands still"), None],
-            PurgatoryStep::Advance(by) if *by >= YEAR => [Some("the clock jumps by years"), None],
-            _ => [None; 2],
+            PurgatoryStep::Advance(Duration::ZERO) => [Some("the clock stands still"), None, None],
+            PurgatoryStep::Advance(by) if *by >= YEAR => [Some("the clock jumps by years"), None, None],
+            _ => [None; 3],
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::testing::purgatory_script::{Event, Fuse, KEYS, Plan, PurgatoryScript,
 use crate::testing::sim::Fault;
 use crate::{
     Cancelled, Clock, DelayedOperation, Equivalent, ManualClock, OperationId, Outcome, PanicPlace, Purgatory,
-    Registration, Resolution,
+    Registration, Resolution, Watch,
 };
 
 /// The seed of the hash of the keys.
@@ -146,6 +146,14 @@ impl DelayedOperation for Probe {
         world.flags.get()[first(plan)]
     }
 
+    fn next_progress(&self, watch: usize) -> Option<u64> {
+        if self.looks == self.plan.panics.ask {
+            self.world.cover("a number was not to be had");
+            throw(index(PanicPlace::Look));
+        }
+        self.plan.asks.get(self.looks as usize - 1 + watch).copied()
+    }
+
     fn on_complete(self, outcome: Outcome) {
         let world = Rc::clone(&self.world);
         if !world.strikes(Fault::LostEnd) {
@@ -232,6 +240,10 @@ impl World {
             PurgatoryStep::Clear(key) => return self.set(key, false),
             PurgatoryStep::Check(_) if self.strikes(Fault::LostEvent) => Event::Count(0),
             PurgatoryStep::Check(key) => Event::Count(real.check_and_complete(&(key % KEYS))),
+            PurgatoryStep::CheckUpTo(key, progress) => {
+                let progress = if self.strikes(Fault::ShortProgress) { progress / 2 } else { progress };
+                Event::Count(real.check_and_complete_up_to(&(key % KEYS), progress))
+            }
             PurgatoryStep::Force(pick) => {
                 Event::Count(usize::from(self.pick(pick).is_some_and(|id| real.force_complete(id))))
             }
@@ -303,8 +315,14 @@ impl World {
             explosive: plan.panics.drop,
             world: Rc::clone(self),
         };
-        let keys = plan.keys.iter().map(|key| Key::new(*key, self));
-        let event = match real.try_complete_else_watch(op, plan.timeout, keys) {
+        let watches = plan.keys.iter().enumerate().map(|(nth, key)| {
+            let key = Key::new(*key, self);
+            match plan.at.get(nth) {
+                Some(Some(number)) => Watch::at(key, *number),
+                _ => Watch::any(key),
+            }
+        });
+        let event = match real.try_complete_else_watch_at(op, plan.timeout, watches) {
             Ok(Registration::Completed(outcome)) => Event::Accepted(number, Some(outcome)),
             Ok(Registration::Watched(id)) => {
                 self.ids.borrow_mut()[number] = Some(id);

@@ -16,6 +16,7 @@ const STEPS: &[&str] = &[
     "set",
     "clear",
     "check",
+    "check up to",
     "force",
     "force for key",
     "cancel",
@@ -33,7 +34,7 @@ const STEPS: &[&str] = &[
 ];
 
 const NOT_IN_A_CALLBACK: &[&str] = &["crowd", "flip"];
-const NOT_IN_A_LOOK: &[&str] = &["crowd", "flip", "check", "pass"];
+const NOT_IN_A_LOOK: &[&str] = &["crowd", "flip", "check", "check up to", "pass"];
 
 const ELSE: &[&str] = &[
     "1 shards",
@@ -57,6 +58,10 @@ const ELSE: &[&str] = &[
     "one key",
     "some keys",
     "many keys",
+    "at a number",
+    "at numbers that rise",
+    "at numbers that rise and fall",
+    "a number was not to be had",
     "the clock stands still",
     "the clock jumps by years",
     "over at once",
@@ -143,7 +148,7 @@ fn the_same_seed_gives_the_same_trace_and_another_seed_another() {
 fn every_planted_fault_is_found_and_the_message_says_how_to_replay_it() {
     for fault in Fault::ALL {
         let options = Options { fault: Some(fault), ..Options::default() };
-        let found = (0..30).find_map(|seed| Some((seed, catch_unwind(|| options.run(seed)).err()?)));
+        let found = (0..100).find_map(|seed| Some((seed, catch_unwind(|| options.run(seed)).err()?)));
         let (seed, payload) = found.unwrap_or_else(|| panic!("{fault:?} was not found"));
         let message = payload.downcast::<String>().expect("a message");
         assert!(message.starts_with(&format!("seed {seed} fails at step ")), "{message}");

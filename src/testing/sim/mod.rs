@@ -1,6 +1,6 @@
 //! A simulation: from a number, the seed, a schedule of all that can happen to a purgatory, held against the model.
 //!
-//! A schedule has registrations with no key to many and timeouts from zero to never, events, cancellations, forced
+//! A schedule has registrations with no key to many, at numbers or not, and timeouts from zero to never, events, cancellations, forced
 //! completions, resets, drives and single passes, a clock that stands still, jumps by years and steps back, panics of every
 //! piece of user code, callbacks and looks that call back, and a shutdown. It runs in one thread, on a
 //! [`ManualClock`](crate::ManualClock), and the same seed gives the same of everything. What is checked after each step is
@@ -43,6 +43,8 @@ impl Default for Options {
 pub enum Fault {
     /// Some signals are lost.
     LostEvent,
+    /// Some signals say that they have come half as far.
+    ShortProgress,
     /// The purgatory's clock is a tick ahead: what it expires it expires early.
     FastClock,
     /// The purgatory's clock is a tick behind.
@@ -63,8 +65,9 @@ pub enum Fault {
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Fault; 9] = [
+    pub const ALL: [Fault; 10] = [
         Fault::LostEvent,
+        Fault::ShortProgress,
         Fault::FastClock,
         Fault::SlowClock,
         Fault::SecondEnd,

@@ -47,12 +47,13 @@ impl Random {
 }
 
 /// The kinds of steps, with how often they come: at the top, in a callback, in a look.
-const KINDS: [(Kind, [u64; 3]); 19] = [
+const KINDS: [(Kind, [u64; 3]); 20] = [
     (Kind::Register, [30, 6, 3]),
     (Kind::Event, [8, 4, 0]),
     (Kind::Set, [3, 1, 2]),
     (Kind::Clear, [6, 1, 1]),
     (Kind::Check, [4, 4, 0]),
+    (Kind::CheckUpTo, [10, 4, 0]),
     (Kind::Force, [3, 3, 3]),
     (Kind::ForceKey, [1, 2, 2]),
     (Kind::Cancel, [3, 3, 3]),
@@ -77,6 +78,7 @@ enum Kind {
     Set,
     Clear,
     Check,
+    CheckUpTo,
     Force,
     ForceKey,
     Cancel,
@@ -102,6 +104,8 @@ struct Draw {
     keys: u64,
     /// For each kind, by what its weight is multiplied.
     likings: [u64; KINDS.len()],
+    /// One operation in so many waits at numbers.
+    numbers: u64,
     /// One operation in so many calls back; one has a look that calls.
     calls: u64,
     /// One operation in so many panics.
@@ -124,6 +128,7 @@ pub(super) fn script(seed: u64, steps: usize) -> PurgatoryScript {
         shards,
         keys: 1 + random.below(KEYS.into()),
         likings: std::array::from_fn(|_| random.of(&[0, 1, 1, 2, 4])),
+        numbers: random.of(&[1, 2, 4, u64::MAX]),
         calls: 1 + random.below(5),
         panics: 4 + random.below(60),
         closes: random.one_in(6),
@@ -187,6 +192,7 @@ impl Draw {
             Kind::Set => PurgatoryStep::Set(key),
             Kind::Clear => PurgatoryStep::Clear(key),
             Kind::Check => PurgatoryStep::Check(key),
+            Kind::CheckUpTo => PurgatoryStep::CheckUpTo(key, self.number()),
             Kind::Force => PurgatoryStep::Force(pick),
             Kind::ForceKey => PurgatoryStep::ForceKey(key),
             Kind::Cancel => PurgatoryStep::Cancel(pick),
@@ -218,6 +224,7 @@ impl Draw {
         };
         let panics = Panics {
             look: if self.random.one_in(self.panics) { 1 + self.random.below(4) as u32 } else { 0 },
+            ask: if self.random.one_in(self.panics) { 2 + self.random.below(3) as u32 } else { 0 },
             end: self.random.one_in(self.panics),
             drop: self.random.one_in(self.panics),
         };
@@ -228,6 +235,14 @@ impl Draw {
             look: 1 + self.random.below(4) as u32,
             ..Plan::default()
         };
+        if self.random.one_in(self.numbers) {
+            let at = |draw: &mut Draw| (!draw.random.one_in(3)).then(|| draw.number());
+            plan.at = plan.keys.iter().map(|_| at(self)).collect();
+            plan.asks = (0..self.random.below(13)).map(|_| self.number()).collect();
+            if self.random.one_in(2) {
+                plan.asks.sort_unstable();
+            }
+        }
         let often = self.calls.saturating_mul(1 + 3 * depth.min(u64::MAX / 4));
         if self.random.one_in(often) {
             plan.then = (0..1 + self.random.below(MAX_CALLS)).flat_map(|_| self.step(1)).collect();
@@ -237,6 +252,11 @@ impl Draw {
             plan.in_look = self.step(2);
         }
         plan
+    }
+
+    /// A number to wait at, and what an event says.
+    fn number(&mut self) -> u64 {
+        if self.random.one_in(12) { u64::MAX - self.random.below(2) } else { self.random.below(8) }
     }
 
     fn timeout(&mut self) -> Duration {
