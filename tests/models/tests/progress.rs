@@ -155,7 +155,7 @@ impl DelayedOperation for Onward {
 
 #[test]
 fn walks_look_once_each_at_what_rises_before_them() {
-    model(2, || {
+    bounded(2, || {
         let purgatory = Arc::new(of_shards::<Onward>(1));
         // The first waits at 20 then. A walk goes on beyond the second, where it would meet the first again.
         let [looks, _] = [(true, 0), (false, 25)].map(|(moves, at)| {
