@@ -71,12 +71,23 @@
 //! So a key may be watched at a number, and an event with a number looks only at those that it has reached, and at those
 //! that wait without one. They are in one ordered map of the shard, by (list, number, registration).
 //!
-//! After a look that says no the holder asks the operation for a higher number, and moves it there before it lets go. An
-//! event that has come as far as the new number and passes by meanwhile finds the operation at the old one, which is
-//! lower, and leaves a mark, so that the holder looks again
-//! (`an_event_between_a_look_and_waiting_at_a_higher_number`). A lower number is ignored: an event between the two would
-//! have gone by. An operation that moves during a walk may come before it again; the walk leaves its number at those that it
-//! takes, and leaves out those that it or a younger walk has taken: their look comes after this walk began, and sees its event.
+//! After a look that says no the holder asks the operation for another number, and moves it there before it lets go. An
+//! event that has come as far as the new number may pass by in between. *If the new number is the higher one*, it finds the
+//! operation at the old one and leaves a mark, so that the holder looks again
+//! (`an_event_between_a_look_and_waiting_at_a_higher_number`). *If it is the lower one*, the event goes by. So the holder
+//! marks the operation itself, after all its watches have moved, and looks again: an event that went by had the lock of
+//! the list before the move had it, and is seen (`an_event_between_a_look_and_waiting_at_a_lower_number`, and `…_in_another_shard`).
+//! An operation that asks for lower numbers again and again tires its holder like one that is marked again and again.
+//!
+//! Why lower at all: an operation that waits for a sum, such as a fetch on many partitions, can say where to wait only by
+//! dividing what is missing. If one key brings more than its part, less is needed of the others. Without a way down, a
+//! number would be safe only where the others can bring nothing.
+//!
+//! An operation that moves during a walk may come before it again, or go behind it. For an event neither matters. The walk
+//! leaves its number at those that it takes, and leaves out those that it or a younger walk has taken: their look comes after
+//! this walk began, and sees its event (`walks_look_once_each_at_what_rises_before_them`). One that goes behind the walk is
+//! looked at by the thread that moved it. A walk that forces, cancels or resets has no look to rely on. It goes along a
+//! list in order of registration, in which nobody moves (`a_forced_completion_by_key_reaches_what_moves_meanwhile`).
 //!
 //! # The order of the locks
 //!
@@ -166,6 +177,7 @@
 //! * *A thread for each purgatory* (Kafka: two). One for all of them sleeps until the earliest deadline.
 //! * *Keeping the earliest deadline of every bucket exactly*, in a heap of its chunks. It costs every start and stop
 //!   something, and only a bucket with many thousand timers can tell.
+//! * *Numbers that only rise.* Right for one key; on several a number that has been given could not be taken back.
 //! * *A purge.* Whoever ends an operation unlinks it, in time proportional to its keys.
 //!
 //! # The wheel

@@ -38,9 +38,25 @@
 //!    heartbeat may hold the group's.
 //! 5. An answer runs without a lock. What it needs to be sure of it asks again, under the lock that it then takes.
 //!
-//! A key has one meaning. Consumers wait for the high watermark and followers for the log end, so they watch different
-//! keys; otherwise every append would wake consumers who cannot see it yet. Joins, syncs and heartbeats of a group have
+//! A key has one meaning, and one scale of numbers. Consumers wait for the high watermark and followers for the log end,
+//! so they watch different keys; otherwise every append would wake consumers who cannot see it yet. Those who wait for the
+//! last stable offset watch a third one, unless that is the high watermark. Joins, syncs and heartbeats of a group have
 //! purgatories of their own, or keys of different kinds.
+//!
+//! # At numbers
+//!
+//! With one look for each request that waits, a partition on which ten thousand wait pays for all of them at each event. Both
+//! operations know a number before which no look can succeed, and say [where](crate::Watch::at) they wait:
+//!
+//! | | waits at | an event says | signalled to all |
+//! |---|---|---|---|
+//! | [`DelayedProduce::watches`] | the offset that it requires | the high watermark | what else decides a partition: p5, p6 |
+//! | [`DelayedFetch::watches`] | the progress found, and its share of what is missing | the [progress](fetch::OffsetPlace::with_progress) of the end that has moved | what else ends a wait: f2, f5, f6a, f7 |
+//!
+//! An event with a number is [`check_and_complete_up_to`](crate::Purgatory::check_and_complete_up_to), one to all
+//! [`check_and_complete`](crate::Purgatory::check_and_complete). Offsets and bytes are two scales, so produce and fetch wait in
+//! two purgatories or under two keys. A broker that does not know its ends' progress leaves it out, and fetches are asked at
+//! every event.
 
 mod bound;
 pub mod delete_records;

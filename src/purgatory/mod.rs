@@ -162,7 +162,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     ///
     /// A watch at a number is for an operation that knows how far an event must have come to concern it: a produce request
     /// that waits for offset 1234 need not be asked at 1233. With [`next_progress`](DelayedOperation::next_progress) it
-    /// can move to a higher number after a look.
+    /// can move to another number after a look.
     ///
     /// # Errors
     ///
@@ -235,7 +235,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
         self.engine.cancel(id)
     }
 
-    /// Takes out the first operation that waits on the key.
+    /// Takes out the operation that waits on the key and was registered first; those at a number come after the others.
     pub fn cancel_first<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> Cancelled<O> {
         self.engine.cancel_first(key)
     }
