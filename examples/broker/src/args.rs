@@ -37,6 +37,10 @@ options of serve:
   --retention-total-bytes N       bytes kept in all  [1073741824]
   --max-request-bytes N           the largest request that is read  [104857600]
   --max-message-bytes N           the largest record batch that is accepted  [1048588]
+  --group-initial-rebalance-delay-ms MS   how long an empty group waits for more members  [3000]
+  --group-min-session-timeout-ms MS       the shortest session that a member may have  [6000]
+  --group-max-session-timeout-ms MS       the longest session that a member may have  [1800000]
+  --group-max-size N                      the most members of a group  [10000]
 
   -h, --help                      print this
   -V, --version                   print the version
@@ -95,6 +99,18 @@ fn serve(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Error> {
                 config.replica_fetch_wait =
                     Duration::from_millis(at_least_one(value(parser)?, "--replica-fetch-wait-ms")?);
             }
+            Long("group-initial-rebalance-delay-ms") => {
+                config.group_initial_rebalance_delay = Duration::from_millis(value(parser)?);
+            }
+            Long("group-min-session-timeout-ms") => {
+                config.group_min_session_timeout = Duration::from_millis(value(parser)?);
+            }
+            Long("group-max-session-timeout-ms") => {
+                config.group_max_session_timeout = Duration::from_millis(value(parser)?);
+            }
+            Long("group-max-size") => {
+                config.group_max_size = at_least_one(value::<u32>(parser)?, "--group-max-size")? as usize
+            }
             Long("retention-bytes") => config.retention_bytes = value(parser)?,
             Long("retention-total-bytes") => config.retention_total_bytes = value(parser)?,
             Long("max-request-bytes") => config.max_request_bytes = value(parser)?,
@@ -146,7 +162,9 @@ mod tests {
     fn every_option_that_the_help_lists_is_read() {
         let line = "serve --listen 127.0.0.1:1 --control 127.0.0.1:2 --replicas 5 --partitions 7 --no-auto-create \
                     --min-insync-replicas 2 --replica-lag-time-max-ms 40 --replica-fetch-wait-ms 50 \
-                    --retention-bytes 60 --retention-total-bytes 70 --max-request-bytes 80 --max-message-bytes 90";
+                    --retention-bytes 60 --retention-total-bytes 70 --max-request-bytes 80 --max-message-bytes 90 \
+                    --group-initial-rebalance-delay-ms 100 --group-min-session-timeout-ms 110 \
+                    --group-max-session-timeout-ms 120 --group-max-size 130";
         let Ok(Command::Serve(config)) = parse_line(line) else { panic!("it is a right line") };
         assert_eq!(config.listen, SocketAddr::from(([127, 0, 0, 1], 1)));
         assert_eq!(config.control, Some(SocketAddr::from(([127, 0, 0, 1], 2))));
@@ -156,6 +174,10 @@ mod tests {
         assert_eq!(config.replica_fetch_wait, Duration::from_millis(50));
         assert_eq!((config.retention_bytes, config.retention_total_bytes), (60, 70));
         assert_eq!((config.max_request_bytes, config.max_message_bytes), (80, 90));
+        assert_eq!(config.group_initial_rebalance_delay, Duration::from_millis(100));
+        assert_eq!(config.group_min_session_timeout, Duration::from_millis(110));
+        assert_eq!(config.group_max_session_timeout, Duration::from_millis(120));
+        assert_eq!(config.group_max_size, 130);
         let Ok(Command::Demo(length)) = parse_line("demo --seconds 9") else { panic!("it is a right line") };
         assert_eq!(length, Duration::from_secs(9));
         let options: Vec<&str> =

@@ -10,6 +10,7 @@ use ixion::{Clock, DelayedOperation, Expirer, Outcome, Purgatory, SystemClock};
 use tokio::sync::watch;
 
 use crate::catalog::{Catalog, Topic};
+use crate::group::Coordinator;
 use crate::partition::{Moved, Partition, PartitionId};
 use crate::waits::{FetchKey, FetchWait, ProduceWait};
 use crate::{Config, PartitionStats, PurgatoryStats, Stats};
@@ -24,6 +25,7 @@ pub(crate) struct Cluster {
     pub(crate) produce: Purgatory<PartitionId, ProduceWait>,
     /// Fetch requests that wait.
     pub(crate) fetch: Purgatory<FetchKey, FetchWait>,
+    pub(crate) groups: Arc<Coordinator>,
     pub(crate) counters: Counters,
     /// Timers that are no requests: the check for followers that lag.
     chores: Purgatory<(), LagCheck>,
@@ -56,6 +58,9 @@ impl Cluster {
         expirer.drive(&produce);
         expirer.drive(&fetch);
         expirer.drive(&chores);
+        let groups = Arc::new(Coordinator::new(&config, clock.clone()));
+        expirer.drive(&groups.rebalance);
+        expirer.drive(&groups.heartbeat);
         let cluster = Arc::new(Cluster {
             catalog: Arc::new(Catalog::new(config.clone())),
             gates: (2..=config.replicas).map(|_| watch::Sender::new(false)).collect(),
@@ -64,6 +69,7 @@ impl Cluster {
             produce,
             fetch,
             chores,
+            groups,
             counters: Counters::default(),
             next_producer_id: AtomicI64::new(0),
             clock,
@@ -137,11 +143,14 @@ impl Cluster {
         self.chores.shutdown();
         self.produce.shutdown();
         self.fetch.shutdown();
+        self.groups.shut_down();
     }
 
     /// Takes a snapshot of the counters.
     pub(crate) fn stats(&self) -> Stats {
         let (produce, fetch) = (self.produce.stats(), self.fetch.stats());
+        let (rebalance, heartbeat) = (self.groups.rebalance.stats(), self.groups.heartbeat.stats());
+        let (groups, members) = self.groups.sizes();
         let topics = self.catalog.topics();
         let partitions: Vec<PartitionStats> = topics
             .iter()
@@ -152,7 +161,15 @@ impl Cluster {
         let smallest = partitions.iter().map(|partition| partition.isr.len()).min();
         Stats {
             parked: (produce.pending + fetch.pending) as u64,
-            timers: (produce.pending + fetch.pending + self.chores.len()) as u64,
+            timers: (produce.pending
+                + fetch.pending
+                + rebalance.pending
+                + heartbeat.pending
+                + self.chores.len()) as u64,
+            rebalance: books_of(&rebalance),
+            heartbeat: books_of(&heartbeat),
+            groups: groups as u64,
+            members: members as u64,
             produce: books_of(&produce),
             fetch: books_of(&fetch),
             connections: self.counters.connections.load(Ordering::Relaxed),

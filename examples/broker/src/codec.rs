@@ -15,12 +15,18 @@ use crate::shape::{shape_of, walk_head};
 /// Highest: what needs no topic ids. Lowest: old clients switch features off if the old versions are missing. Produce
 /// is advertised from 0 on, though 0 to 2 are not served: librdkafka before 2.1 sends compressed batches uncompressed
 /// to a broker without them.
-pub(crate) const SERVED: [(ApiKey, i16, i16); 9] = [
+pub(crate) const SERVED: [(ApiKey, i16, i16); 15] = [
     (ApiKey::Produce, 0, 9),
     (ApiKey::Fetch, 4, 12),
     (ApiKey::ListOffsets, 1, 7),
     (ApiKey::Metadata, 0, 9),
+    (ApiKey::OffsetCommit, 2, 8),
+    (ApiKey::OffsetFetch, 1, 8),
     (ApiKey::FindCoordinator, 0, 4),
+    (ApiKey::JoinGroup, 0, 7),
+    (ApiKey::Heartbeat, 0, 4),
+    (ApiKey::LeaveGroup, 0, 4),
+    (ApiKey::SyncGroup, 0, 5),
     (ApiKey::ApiVersions, 0, 3),
     (ApiKey::CreateTopics, 2, 7),
     (ApiKey::DeleteTopics, 1, 6),
@@ -62,6 +68,8 @@ pub(crate) struct Request {
     pub(crate) key: ApiKey,
     pub(crate) version: i16,
     pub(crate) correlation_id: i32,
+    /// What the client calls itself; a part of the frame.
+    pub(crate) client_id: StrBytes,
     body: Bytes,
 }
 
@@ -98,11 +106,12 @@ impl Frame {
         }
         let head_version = key.request_header_version(version);
         walk_head(&frame, head_version).ok_or_else(|| malformed("a head with less in it than it says"))?;
-        RequestHeader::decode(&mut frame, head_version)
+        let head = RequestHeader::decode(&mut frame, head_version)
             .map_err(|error| Unanswerable::Malformed(error.to_string()))?;
         let shape = shape_of(key).expect("every request that is served has a shape");
         shape.walk(&frame, version).ok_or_else(|| malformed("less in it than it says"))?;
-        Ok(Frame::Request(Request { key, version, correlation_id, body: frame }))
+        let client_id = head.client_id.unwrap_or_default();
+        Ok(Frame::Request(Request { key, version, correlation_id, client_id, body: frame }))
     }
 }
 

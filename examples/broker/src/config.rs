@@ -30,6 +30,14 @@ pub struct Config {
     pub retention_bytes: u64,
     /// Bytes kept in all logs of the leader together.
     pub retention_total_bytes: u64,
+    /// How long the first rebalance of an empty group waits for more members.
+    pub group_initial_rebalance_delay: Duration,
+    /// The shortest session that a member of a group may have.
+    pub group_min_session_timeout: Duration,
+    /// The longest session that a member of a group may have.
+    pub group_max_session_timeout: Duration,
+    /// The most members of a group.
+    pub group_max_size: usize,
 }
 
 impl Default for Config {
@@ -47,6 +55,10 @@ impl Default for Config {
             max_message_bytes: 1_048_588,
             retention_bytes: 256 << 20,
             retention_total_bytes: 1 << 30,
+            group_initial_rebalance_delay: Duration::from_secs(3),
+            group_min_session_timeout: Duration::from_secs(6),
+            group_max_session_timeout: Duration::from_mins(30),
+            group_max_size: 10_000,
         }
     }
 }

@@ -21,6 +21,7 @@ mod codec;
 mod config;
 mod control;
 mod follower;
+mod group;
 mod handlers;
 mod log;
 mod net;

@@ -70,6 +70,12 @@ pub(crate) fn shape_of(key: ApiKey) -> Option<&'static Shape> {
         ApiKey::CreateTopics => &CREATE_TOPICS,
         ApiKey::DeleteTopics => &DELETE_TOPICS,
         ApiKey::InitProducerId => &INIT_PRODUCER_ID,
+        ApiKey::JoinGroup => &JOIN_GROUP,
+        ApiKey::SyncGroup => &SYNC_GROUP,
+        ApiKey::Heartbeat => &HEARTBEAT,
+        ApiKey::LeaveGroup => &LEAVE_GROUP,
+        ApiKey::OffsetCommit => &OFFSET_COMMIT,
+        ApiKey::OffsetFetch => &OFFSET_FETCH,
         _ => return None,
     };
     Some(shape)
@@ -300,6 +306,74 @@ static DELETE_TOPICS: Shape = Shape {
 
 static INIT_PRODUCER_ID: Shape =
     Shape { flexible_from: 2, parts: &[always(Field::Text), always(I32), since(3, I64), since(3, I16)] };
+
+static JOIN_GROUP: Shape = Shape {
+    flexible_from: 6,
+    parts: &[
+        always(Field::Text),
+        always(I32),
+        since(1, I32),
+        always(Field::Text),
+        since(5, Field::Text),
+        always(Field::Text),
+        always(Field::Structs(&[always(Field::Text), always(Field::Bytes)])),
+    ],
+};
+
+static SYNC_GROUP: Shape = Shape {
+    flexible_from: 4,
+    parts: &[
+        always(Field::Text),
+        always(I32),
+        always(Field::Text),
+        since(3, Field::Text),
+        since(5, Field::Text),
+        since(5, Field::Text),
+        always(Field::Structs(&[always(Field::Text), always(Field::Bytes)])),
+    ],
+};
+
+static HEARTBEAT: Shape = Shape {
+    flexible_from: 4,
+    parts: &[always(Field::Text), always(I32), always(Field::Text), since(3, Field::Text)],
+};
+
+static LEAVE_GROUP: Shape = Shape {
+    flexible_from: 4,
+    parts: &[
+        always(Field::Text),
+        until(2, Field::Text),
+        since(3, Field::Structs(&[always(Field::Text), always(Field::Text)])),
+    ],
+};
+
+static OFFSET_COMMIT: Shape = Shape {
+    flexible_from: 8,
+    parts: &[
+        always(Field::Text),
+        always(I32),
+        always(Field::Text),
+        since(7, Field::Text),
+        until(4, I64),
+        always(Field::Structs(&[
+            always(Field::Text),
+            always(Field::Structs(&[always(I32), always(I64), since(6, I32), always(Field::Text)])),
+        ])),
+    ],
+};
+
+/// The partitions of a topic.
+const INDEXES: Field = Field::Structs(&[always(Field::Text), always(Field::Array(&I32))]);
+
+static OFFSET_FETCH: Shape = Shape {
+    flexible_from: 6,
+    parts: &[
+        until(7, Field::Text),
+        until(7, INDEXES),
+        since(8, Field::Structs(&[always(Field::Text), always(INDEXES)])),
+        since(7, I8),
+    ],
+};
 
 #[cfg(test)]
 mod tests {

@@ -51,6 +51,14 @@ pub struct Stats {
     pub produce: PurgatoryStats,
     /// Fetch requests that wait for bytes, the followers' own included.
     pub fetch: PurgatoryStats,
+    /// What groups wait for: that all join, that all synchronize.
+    pub rebalance: PurgatoryStats,
+    /// The sessions of the members of groups.
+    pub heartbeat: PurgatoryStats,
+    /// Groups, and the members of all of them.
+    pub groups: u64,
+    /// See `groups`.
+    pub members: u64,
     /// Open client connections, the followers' included.
     pub connections: u64,
     /// Requests that wait in a purgatory now.
@@ -74,10 +82,14 @@ impl Stats {
         let partitions: Vec<String> = self.partitions.iter().map(PartitionStats::to_json).collect();
         let paused: Vec<String> = self.paused.iter().map(u16::to_string).collect();
         format!(
-            "{{\"produce\":{},\"fetch\":{},\"connections\":{},\"parked\":{},\"timers\":{},\"requests\":{},\
+            "{{\"produce\":{},\"fetch\":{},\"rebalance\":{},\"heartbeat\":{},\"groups\":{},\"members\":{},\"connections\":{},\"parked\":{},\"timers\":{},\"requests\":{},\
              \"isr\":{},\"paused\":[{}],\"partitions\":[{}]}}",
             self.produce.to_json(),
             self.fetch.to_json(),
+            self.rebalance.to_json(),
+            self.heartbeat.to_json(),
+            self.groups,
+            self.members,
             self.connections,
             self.parked,
             self.timers,

@@ -7,7 +7,9 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use kafka_protocol::messages::{
     ApiKey, ApiVersionsRequest, CreateTopicsRequest, DeleteTopicsRequest, FetchRequest,
-    FindCoordinatorRequest, InitProducerIdRequest, ListOffsetsRequest, MetadataRequest, ProduceRequest,
+    FindCoordinatorRequest, HeartbeatRequest, InitProducerIdRequest, JoinGroupRequest, LeaveGroupRequest,
+    ListOffsetsRequest, MetadataRequest, OffsetCommitRequest, OffsetFetchRequest, ProduceRequest,
+    SyncGroupRequest,
 };
 use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, StrBytes};
 
@@ -29,6 +31,12 @@ macro_rules! with_its_type {
             ApiKey::CreateTopics => $function::<CreateTopicsRequest>($request),
             ApiKey::DeleteTopics => $function::<DeleteTopicsRequest>($request),
             ApiKey::InitProducerId => $function::<InitProducerIdRequest>($request),
+            ApiKey::JoinGroup => $function::<JoinGroupRequest>($request),
+            ApiKey::SyncGroup => $function::<SyncGroupRequest>($request),
+            ApiKey::Heartbeat => $function::<HeartbeatRequest>($request),
+            ApiKey::LeaveGroup => $function::<LeaveGroupRequest>($request),
+            ApiKey::OffsetCommit => $function::<OffsetCommitRequest>($request),
+            ApiKey::OffsetFetch => $function::<OffsetFetchRequest>($request),
             key => panic!("{key:?} is served and has no type here"),
         }
     };

@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
 use crate::codec::{Request, Unanswerable};
-use crate::handlers::Session;
+use crate::handlers::{Session, gone, own};
 use crate::partition::{Ends, Partition, Start, Wanted};
 use crate::waits::{Coverage, FetchKey, FetchWait, View, key_for};
 
@@ -87,7 +87,7 @@ fn plan(session: &Session, asked: FetchRequest, follower: Option<i32>) -> Plan {
                 max_bytes: u64::try_from(fetch.partition_max_bytes).unwrap_or(0),
             }
         });
-        TopicPlan { partitions: partitions.collect(), name: own(&topic.topic) }
+        TopicPlan { partitions: partitions.collect(), name: TopicName(own(&topic.topic)) }
     });
     Plan {
         topics: topics.collect(),
@@ -106,11 +106,6 @@ fn wanted(fetch: &FetchPartition, isolation: Isolation) -> Wanted {
         access: Access { leader_only: true, current_leader_epoch: given(fetch.current_leader_epoch) },
         last_fetched_epoch: given(fetch.last_fetched_epoch),
     }
-}
-
-/// A copy of a name, so that a request that waits does not keep its frame.
-fn own(name: &TopicName) -> TopicName {
-    TopicName(kafka_protocol::protocol::StrBytes::from_string(name.as_str().to_owned()))
 }
 
 /// Counts a follower's fetch as acknowledgement, then signals what that has moved.
@@ -210,13 +205,6 @@ async fn wait(
             }
             Err(Unanswerable::Silent("the client has gone"))
         }
-    }
-}
-
-/// Waits until the peer has closed its side. Never ends if it has sent more instead.
-async fn gone(peer: &TcpStream) {
-    if let Ok(1..) = peer.peek(&mut [0]).await {
-        std::future::pending::<()>().await;
     }
 }
 

@@ -1,6 +1,8 @@
 //! One function for each request that is served, and the choice between them.
 
+mod commits;
 mod fetch;
+mod group;
 mod metadata;
 mod offsets;
 mod produce;
@@ -11,6 +13,7 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use ixion::kafka::ErrorCode;
 use kafka_protocol::messages::ApiKey;
+use kafka_protocol::protocol::StrBytes;
 use tokio::net::TcpStream;
 
 use crate::cluster::Cluster;
@@ -49,9 +52,11 @@ pub(crate) async fn answer(
         }
     };
     match request.key {
-        // The two that may wait. Boxed, so that an idle connection does not hold room for their state.
+        // Those that may wait. Boxed, so that an idle connection does not hold room for their state.
         ApiKey::Produce => Box::pin(produce::answer(session, request)).await,
         ApiKey::Fetch => Box::pin(fetch::answer(session, peer, request)).await.map(Some),
+        ApiKey::JoinGroup => Box::pin(group::join(session, peer, request)).await.map(Some),
+        ApiKey::SyncGroup => Box::pin(group::sync(session, peer, request)).await.map(Some),
         _ => answer_at_once(session, &mut request).map(Some),
     }
 }
@@ -84,8 +89,36 @@ fn answer_at_once(session: &Session, request: &mut Request) -> Result<BytesMut, 
             let asked = request.decode()?;
             request.encode(&produce::init_producer_id(session, &asked))
         }
+        ApiKey::Heartbeat => {
+            let asked = request.decode()?;
+            request.encode(&group::heartbeat(session, &asked))
+        }
+        ApiKey::LeaveGroup => {
+            let asked = request.decode()?;
+            request.encode(&group::leave(session, &asked, version))
+        }
+        ApiKey::OffsetCommit => {
+            let asked = request.decode()?;
+            request.encode(&commits::offset_commit(session, &asked))
+        }
+        ApiKey::OffsetFetch => {
+            let asked = request.decode()?;
+            request.encode(&commits::offset_fetch(session, &asked, version))
+        }
         key => Err(Unanswerable::NotServed { key: key as i16, version }),
     }
+}
+
+/// Waits until the peer has closed its side. Never ends if it has sent more instead.
+async fn gone(peer: &TcpStream) {
+    if let Ok(1..) = peer.peek(&mut [0]).await {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// A copy of a text, so that what stays behind of a request does not keep its frame.
+fn own(text: &StrBytes) -> StrBytes {
+    StrBytes::from_string(text.as_str().to_owned())
 }
 
 #[cfg(test)]

@@ -18,6 +18,9 @@ use crate::batch::{made_up, made_up_by};
 use crate::codec::{SERVED, decode_reply, encode_request};
 use crate::shape::shape_of;
 
+#[path = "group_tests.rs"]
+mod group;
+
 /// A broker of one node, called without a network, and a peer that stays connected.
 struct Bench {
     session: Session,
@@ -27,7 +30,12 @@ struct Bench {
 
 impl Bench {
     async fn new() -> Bench {
-        let config = Config { replicas: 1, default_partitions: 2, ..Config::default() };
+        let config = Config {
+            replicas: 1,
+            default_partitions: 2,
+            group_initial_rebalance_delay: std::time::Duration::ZERO,
+            ..Config::default()
+        };
         let nodes = vec![config.listen];
         let cluster = Cluster::start(config, nodes).expect("a thread can be started");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");

@@ -92,6 +92,7 @@ fn delete(session: &Session, name: Option<&TopicName>, version: i16) -> Deletabl
     match deleted {
         Ok(topic) => {
             session.cluster.close(&topic);
+            session.cluster.groups.forget(&topic.name);
             result
         }
         Err(error) if version >= 5 => {
