@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use ixion::OperationId;
 use ixion::kafka::ErrorCode;
+use ixion::kafka::heartbeat::Phase;
 use kafka_protocol::protocol::StrBytes;
 use tokio::sync::oneshot;
 
@@ -93,14 +95,13 @@ pub(super) struct Member {
     pub(super) joining: Option<Waiter<Joined>>,
     /// Its parked request to synchronize.
     pub(super) syncing: Option<Waiter<Synced>>,
-    /// Whether it has never been answered a generation. Until then it has a timer of its own.
+    /// Whether it has never been answered a generation.
     pub(super) is_new: bool,
-    /// Names the timer of its session; those with other numbers have been replaced.
-    pub(super) session: u64,
+    pub(super) session: Option<OperationId>,
 }
 
 impl Member {
-    pub(super) fn new(request: JoinRequest, session: u64, waiter: Waiter<Joined>) -> Self {
+    pub(super) fn new(request: JoinRequest, session: Option<OperationId>, waiter: Waiter<Joined>) -> Self {
         Member {
             instance_id: request.instance_id,
             session_timeout: request.session_timeout,
@@ -121,9 +122,15 @@ impl Member {
         self.protocols = request.protocols;
     }
 
-    /// Whether it cannot send heartbeats, since it waits for the group. Its session stands still meanwhile.
-    pub(super) fn is_paused(&self) -> bool {
-        !self.is_new && (self.joining.is_some() || self.syncing.is_some())
+    /// What its session is to know of it.
+    pub(super) fn phase(&self) -> Phase {
+        if self.is_new {
+            Phase::New
+        } else if self.joining.is_some() || self.syncing.is_some() {
+            Phase::Parked
+        } else {
+            Phase::Live
+        }
     }
 
     /// What it says about itself in a protocol.

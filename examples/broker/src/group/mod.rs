@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ixion::kafka::ErrorCode;
+use ixion::kafka::{DelayedJoin, DelayedSync, ErrorCode};
 use ixion::{Clock, Purgatory};
 use kafka_protocol::protocol::StrBytes;
 use parking_lot::Mutex;
@@ -30,7 +30,7 @@ use self::errors::*;
 use self::member::{Identity, JoinRequest, Joined, SyncRequest, Synced, Waiter};
 use self::offsets::{Committed, Offsets};
 use self::state::{Limits, Phase, State, Todo};
-use self::waits::{JoinsWait, RebalanceKey, RebalanceWait, SessionKey, SessionWait, SyncsWait};
+use self::waits::{Generation, Rebalance, RebalanceKey, RebalanceWait, SessionKey, SessionWait, Somebody};
 use crate::Config;
 
 /// All groups.
@@ -105,9 +105,9 @@ impl Coordinator {
     /// Counts a sign of life of a member.
     pub(crate) fn heartbeat(self: &Arc<Self>, group: &str, identity: &Identity) -> ErrorCode {
         let Some(group) = self.group(group) else { return UNKNOWN_MEMBER_ID };
-        let (error, todo) = group.state.lock().heartbeat(identity);
-        self.carry_out(&group, todo);
-        error
+        let (error, counts) = group.state.lock().heartbeat(identity);
+        // Too late is too late: an expiry that has begun has its way.
+        if counts && !self.go_on(&group, &identity.member_id) { UNKNOWN_MEMBER_ID } else { error }
     }
 
     /// Lets a member go.
@@ -134,14 +134,16 @@ impl Coordinator {
         if identity.generation >= 0 && self.group(group).is_none() {
             return ILLEGAL_GENERATION;
         }
-        let (group, (error, todo)) = self.with_group(group, |state| {
-            let (error, todo) = state.may_commit(identity);
+        let (group, (error, counts)) = self.with_group(group, |state| {
+            let (error, counts) = state.may_commit(identity);
             if error.is_none() {
                 commit(&mut state.offsets);
             }
-            (error, todo)
+            (error, counts)
         });
-        self.carry_out(&group, todo);
+        if counts {
+            self.go_on(&group, &identity.member_id);
+        }
         self.remove_if_vacant(&group);
         error
     }
@@ -190,18 +192,28 @@ impl Coordinator {
                 Todo::CheckSyncs => {
                     self.rebalance.check_and_complete(&RebalanceKey::Syncs(group.number));
                 }
-                Todo::CheckSession(member) => {
+                Todo::BeginSession(member) => self.begin_session(group, member),
+                Todo::GoOn(member) => {
+                    self.go_on(group, &member);
+                }
+                Todo::EndSession(member) => {
                     self.heartbeat.check_and_complete(&(group.number, member));
                 }
-                Todo::StartSession { member, timeout } => self.start_session(group, member, timeout),
-                Todo::AwaitJoins { rebalance, timeout, left } => {
-                    let (coordinator, of) = (self.clone(), group.clone());
-                    let wait = JoinsWait { coordinator, group: of, rebalance, left, todos: None };
+                Todo::AwaitJoins { rebalance, timeout, initial } => {
+                    let rebalance =
+                        Rebalance { coordinator: self.clone(), group: group.clone(), number: rebalance };
+                    let (wait, timeout) = match initial {
+                        None => (DelayedJoin::new(rebalance, Rebalance::end as fn(_, _)), timeout),
+                        Some(delay) => {
+                            (DelayedJoin::initial(rebalance, delay, Rebalance::end as _), delay.timeout())
+                        }
+                    };
                     let key = RebalanceKey::Joins(group.number);
                     self.wait(group, RebalanceWait::Joins(wait), timeout, key);
                 }
-                Todo::AwaitSyncs { generation, timeout } => {
-                    let wait = SyncsWait { coordinator: self.clone(), group: group.clone(), generation };
+                Todo::AwaitSyncs { generation: number, timeout } => {
+                    let generation = Generation { coordinator: self.clone(), group: group.clone(), number };
+                    let wait = DelayedSync::new(generation, number, Generation::end as _);
                     let key = RebalanceKey::Syncs(group.number);
                     self.wait(group, RebalanceWait::Syncs(wait), timeout, key);
                 }
@@ -218,17 +230,29 @@ impl Coordinator {
         }
     }
 
-    /// Gives a member its whole session again: with the timer that it has, or else a new one.
-    fn start_session(self: &Arc<Self>, group: &Arc<Group>, member: StrBytes, timeout: Duration) {
-        let key = (group.number, member);
-        if self.heartbeat.reset_timeout_for_key(&key, timeout) > 0 {
-            return;
-        }
-        let Some(number) = group.state.lock().new_session(&key.1) else { return };
-        let member = key.1.clone();
-        let wait = SessionWait { coordinator: self.clone(), group: group.clone(), member, number };
+    /// Begins the session of somebody new.
+    fn begin_session(self: &Arc<Self>, group: &Arc<Group>, id: StrBytes) {
+        let somebody = Somebody { coordinator: self.clone(), group: group.clone(), id: id.clone() };
+        let wait = SessionWait::new(somebody, Somebody::end);
+        // It counts from when its id is kept below: until then there is no time for it.
+        let session =
+            self.heartbeat.try_complete_else_watch(wait, Duration::MAX, [(group.number, id.clone())]);
         // Refused only by a shutdown, and then sessions do not matter any more.
-        let _ = self.heartbeat.try_complete_else_watch(wait, timeout, [key]);
+        let Some(session) = session.ok().and_then(|session| session.id()) else { return };
+        group.state.lock().set_session(&id, session);
+        self.go_on(group, &id);
+    }
+
+    /// Gives somebody its whole session again, since something was heard of it. Says whether it was not too late.
+    ///
+    /// The group is locked meanwhile, so that of two that come at once the later one counts. A reset runs no callback.
+    fn go_on(&self, group: &Group, id: &StrBytes) -> bool {
+        let state = group.state.lock();
+        match state.session(id) {
+            Some((session, timeout)) => self.heartbeat.reset_timeout(session, timeout),
+            // It has not begun yet; or it is gone.
+            None => !state.is_gone(id),
+        }
     }
 
     fn group(&self, name: &str) -> Option<Arc<Group>> {

@@ -17,14 +17,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ixion::kafka::ErrorCode;
+use ixion::kafka::heartbeat::Phase as SessionPhase;
+use ixion::kafka::join::{self, InitialDelay, Joining};
+use ixion::kafka::sync;
+use ixion::{OperationId, Outcome};
 use kafka_protocol::protocol::StrBytes;
 
 use super::errors::*;
 use super::member::{Identity, JoinRequest, Joined, Member, SyncRequest, Synced, Waiter};
 use super::offsets::Offsets;
-
-/// How long somebody who has never been in a generation may wait for one; a rebalance may take longer.
-const NEWCOMER_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// What groups must keep to.
 #[derive(Debug, Clone, Copy)]
@@ -50,15 +51,16 @@ pub(super) enum Phase {
 /// What is to be done after a change, with no lock held.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Todo {
-    /// Wait for everybody to join. With `left` it is the first time: it takes the whole `timeout`, and longer by
-    /// what is left while others keep coming.
-    AwaitJoins { rebalance: u64, timeout: Duration, left: Option<Duration> },
+    /// Wait for everybody to join; with a delay, for more to come.
+    AwaitJoins { rebalance: u64, timeout: Duration, initial: Option<InitialDelay> },
     /// Wait for everybody to synchronize.
     AwaitSyncs { generation: i32, timeout: Duration },
-    /// Start a member's session anew.
-    StartSession { member: StrBytes, timeout: Duration },
-    /// Look whether the timer of a member's session is still wanted.
-    CheckSession(StrBytes),
+    /// Begin the session of somebody new.
+    BeginSession(StrBytes),
+    /// Something was heard of somebody: give it its whole session again.
+    GoOn(StrBytes),
+    /// Somebody is gone: end its session.
+    EndSession(StrBytes),
     /// Look whether all have joined.
     CheckJoins,
     /// Look whether all have synchronized.
@@ -77,6 +79,13 @@ enum Admission {
     Repeats,
 }
 
+/// Somebody who was told its id.
+#[derive(Debug)]
+struct Pending {
+    session: Option<OperationId>,
+    timeout: Duration,
+}
+
 #[derive(Debug)]
 pub(super) struct State {
     limits: Limits,
@@ -86,17 +95,16 @@ pub(super) struct State {
     protocol: Option<StrBytes>,
     leader: Option<StrBytes>,
     members: BTreeMap<StrBytes, Member>,
-    /// Ids that were given out and have not joined yet, with the numbers of their timers.
-    pending: BTreeMap<StrBytes, u64>,
+    /// Ids that were given out and have not joined yet.
+    pending: BTreeMap<StrBytes, Pending>,
     /// The members with an instance id, by it.
     instances: BTreeMap<StrBytes, StrBytes>,
     /// Who has not synchronized in this generation.
     unsynced: BTreeSet<StrBytes>,
-    /// Whether somebody has come since the initial wait was last armed.
-    newcomers: bool,
+    /// How many members there have ever been.
+    arrivals: u64,
     /// Counts the rebalances, so that an old wait can be told from the current one.
     rebalance: u64,
-    last_session: u64,
     pub(super) offsets: Offsets,
 }
 
@@ -113,9 +121,8 @@ impl State {
             pending: BTreeMap::new(),
             instances: BTreeMap::new(),
             unsynced: BTreeSet::new(),
-            newcomers: false,
+            arrivals: 0,
             rebalance: 0,
-            last_session: 0,
             offsets: Offsets::default(),
         }
     }
@@ -133,31 +140,30 @@ impl State {
             Err(error) => drop(waiter.send(Joined::refused(error, id))),
             Ok(Admission::ComesAgain) => {
                 let id = new_id(&request);
-                let session = self.next_session();
-                self.pending.insert(id.clone(), session);
-                todos.push(Todo::StartSession { member: id.clone(), timeout: request.session_timeout });
+                self.pending.insert(id.clone(), Pending { session: None, timeout: request.session_timeout });
+                todos.push(Todo::BeginSession(id.clone()));
                 drop(waiter.send(Joined::refused(MEMBER_ID_REQUIRED, id)));
             }
             Ok(Admission::Newcomer) => {
                 let id = new_id(&request);
-                self.add(id, request, waiter, &mut todos);
+                todos.push(Todo::BeginSession(id.clone()));
+                self.add(id, None, request, waiter, &mut todos);
             }
             Ok(Admission::Expected) => {
-                self.pending.remove(&id);
-                todos.push(Todo::CheckSession(id.clone()));
-                self.add(id, request, waiter, &mut todos);
+                let session = self.pending.remove(&id).and_then(|pending| pending.session);
+                todos.push(Todo::GoOn(id.clone()));
+                self.add(id, session, request, waiter, &mut todos);
             }
             Ok(Admission::Rejoins) => {
                 let member = self.members.get_mut(&id).expect("it was looked up");
                 member.update(request);
                 // An earlier request of the same member ends without an answer; its connection is closed.
                 member.joining = Some(waiter);
-                todos.push(Todo::CheckSession(id));
+                todos.push(Todo::GoOn(id));
                 self.rebalance_or_go_on(&mut todos);
             }
             Ok(Admission::Repeats) => {
-                let member = &self.members[&id];
-                todos.push(Todo::StartSession { member: id.clone(), timeout: member.session_timeout });
+                todos.push(Todo::GoOn(id.clone()));
                 drop(waiter.send(self.joined(&id)));
             }
         }
@@ -188,36 +194,30 @@ impl State {
             let waiting: Vec<StrBytes> = self.ids(|member| member.syncing.is_some());
             waiting.iter().for_each(|id| self.answer_sync(id, &mut todos));
         } else {
-            todos.push(Todo::CheckSession(id));
+            todos.push(Todo::GoOn(id));
         }
         todos
     }
 
-    /// Counts a sign of life.
-    pub(super) fn heartbeat(&self, identity: &Identity) -> (ErrorCode, Option<Todo>) {
-        match self.check(identity) {
-            Err(error) => (error, None),
-            Ok(member) => {
-                let error = match self.phase {
-                    Phase::Preparing => REBALANCE_IN_PROGRESS,
-                    _ => ErrorCode::NONE,
-                };
-                let timeout = member.session_timeout;
-                (error, Some(Todo::StartSession { member: identity.member_id.clone(), timeout }))
-            }
+    /// What a heartbeat is answered, and whether it counts as a sign of life.
+    pub(super) fn heartbeat(&self, identity: &Identity) -> (ErrorCode, bool) {
+        match (self.check(identity), self.phase) {
+            (Err(error), _) => (error, false),
+            (Ok(_), Phase::Preparing) => (REBALANCE_IN_PROGRESS, true),
+            (Ok(_), _) => (ErrorCode::NONE, true),
         }
     }
 
-    /// Whether somebody may commit offsets.
-    pub(super) fn may_commit(&self, identity: &Identity) -> (ErrorCode, Option<Todo>) {
+    /// Whether somebody may commit offsets, and whether that counts as a sign of life.
+    pub(super) fn may_commit(&self, identity: &Identity) -> (ErrorCode, bool) {
         // Whoever is in no group keeps its offsets in an empty one.
         if identity.generation < 0 && self.phase == Phase::Empty {
-            return (ErrorCode::NONE, None);
+            return (ErrorCode::NONE, false);
         }
         match (self.heartbeat(identity), self.phase) {
             // Its generation is not over yet: what it has done up to here counts.
-            ((REBALANCE_IN_PROGRESS, todo), Phase::Preparing) => (ErrorCode::NONE, todo),
-            ((ErrorCode::NONE, todo), Phase::Completing) => (REBALANCE_IN_PROGRESS, todo),
+            ((REBALANCE_IN_PROGRESS, counts), Phase::Preparing) => (ErrorCode::NONE, counts),
+            ((ErrorCode::NONE, counts), Phase::Completing) => (REBALANCE_IN_PROGRESS, counts),
             (answer, _) => answer,
         }
     }
@@ -236,7 +236,7 @@ impl State {
             Some(Some(id)) => id.clone(),
         };
         if self.pending.remove(&id).is_some() {
-            todos.extend([Todo::CheckSession(id), Todo::CheckJoins]);
+            todos.extend([Todo::EndSession(id), Todo::CheckJoins]);
         } else if self.members.contains_key(&id) {
             self.remove(&id, UNKNOWN_MEMBER_ID, &mut todos);
             self.rebalance_or_go_on(&mut todos);
@@ -246,40 +246,38 @@ impl State {
         (ErrorCode::NONE, todos)
     }
 
-    /// Ends a member's session, if the timer that says so is its current one.
-    pub(super) fn expire_session(&mut self, id: &StrBytes, session: u64) -> Vec<Todo> {
+    /// Removes somebody of whom nothing was heard for too long.
+    pub(super) fn expire_session(&mut self, id: &StrBytes) -> Vec<Todo> {
         let mut todos = Vec::new();
-        if !self.wants_session(id, session) {
-            return todos;
-        }
         if self.pending.remove(id).is_some() {
             todos.push(Todo::CheckJoins);
-        } else {
+        } else if self.members.contains_key(id) {
             self.remove(id, UNKNOWN_MEMBER_ID, &mut todos);
             self.rebalance_or_go_on(&mut todos);
         }
         todos
     }
 
-    /// Whether the timer with this number still stands for a member's session.
-    pub(super) fn wants_session(&self, id: &StrBytes, session: u64) -> bool {
-        match (self.pending.get(id), self.members.get(id)) {
-            (Some(&current), _) => current == session,
-            (None, Some(member)) => member.session == session && !member.is_paused(),
-            (None, None) => false,
-        }
+    /// Whether somebody is neither a member nor about to be one.
+    pub(super) fn is_gone(&self, id: &StrBytes) -> bool {
+        !self.members.contains_key(id) && !self.pending.contains_key(id)
     }
 
-    /// A number for a new timer of a member's session, if one is wanted. The former ones count no more.
-    pub(super) fn new_session(&mut self, id: &StrBytes) -> Option<u64> {
-        let number = self.next_session();
-        let current = match (self.pending.get_mut(id), self.members.get_mut(id)) {
-            (Some(current), _) => current,
-            (None, Some(member)) if !member.is_paused() => &mut member.session,
-            _ => return None,
-        };
-        *current = number;
-        Some(number)
+    /// Somebody's session, if it has begun, and how long nothing may be heard of it from now on.
+    pub(super) fn session(&self, id: &StrBytes) -> Option<(OperationId, Duration)> {
+        if let Some(Pending { session, timeout }) = self.pending.get(id) {
+            return session.map(|session| (session, SessionPhase::Pending.timeout(*timeout)));
+        }
+        let member = self.members.get(id)?;
+        member.session.map(|session| (session, member.phase().timeout(member.session_timeout)))
+    }
+
+    pub(super) fn set_session(&mut self, id: &StrBytes, session: OperationId) {
+        if let Some(pending) = self.pending.get_mut(id) {
+            pending.session = Some(session);
+        } else if let Some(member) = self.members.get_mut(id) {
+            member.session = Some(session);
+        }
     }
 
     /// Whether the wait of a rebalance is over without more: it is another's turn.
@@ -287,43 +285,33 @@ impl State {
         self.phase != Phase::Preparing || self.rebalance != rebalance
     }
 
-    /// Begins a generation if all have joined.
-    pub(super) fn try_finish_join(&mut self, rebalance: u64) -> Option<Vec<Todo>> {
+    /// How a rebalance stands.
+    pub(super) fn join_standing(&self, rebalance: u64) -> join::Standing {
         if self.is_over(rebalance) {
-            return Some(Vec::new());
+            return join::Standing::Over;
         }
-        let all_are_here =
-            self.pending.is_empty() && self.members.values().all(|member| member.joining.is_some());
-        all_are_here.then(|| self.finish_join())
+        join::Standing::Joining(Joining {
+            members: self.members.len(),
+            joined: self.members.values().filter(|member| member.joining.is_some()).count(),
+            pending: self.pending.len(),
+            arrivals: self.arrivals,
+        })
     }
 
-    /// Begins a generation with those who have joined, since the time is up; or waits on, the first time, while
-    /// others keep coming.
-    pub(super) fn expire_join(&mut self, rebalance: u64, left: Option<Duration>) -> Vec<Todo> {
-        if self.is_over(rebalance) {
-            return Vec::new();
-        }
-        match left {
-            Some(left) if self.newcomers && !left.is_zero() => {
-                self.newcomers = false;
-                let timeout = self.limits.initial_delay.min(left);
-                vec![Todo::AwaitJoins { rebalance, timeout, left: Some(left - timeout) }]
+    /// How a generation stands.
+    pub(super) fn sync_standing(&self) -> sync::Standing {
+        match self.phase {
+            Phase::Completing | Phase::Stable => {
+                sync::Standing::Generation { id: self.generation, unsynced: self.unsynced.len() }
             }
-            _ => self.finish_join(),
+            Phase::Empty | Phase::Preparing | Phase::Dead => sync::Standing::NoGeneration,
         }
     }
 
-    /// Whether all have synchronized, or it does not matter any more.
-    pub(super) fn is_synced(&self, generation: i32) -> bool {
-        self.generation != generation
-            || !matches!(self.phase, Phase::Completing | Phase::Stable)
-            || self.unsynced.is_empty()
-    }
-
-    /// Evicts those who have not synchronized in time.
-    pub(super) fn expire_sync(&mut self, generation: i32) -> Vec<Todo> {
+    /// Evicts those who have not synchronized, if the wait for them ended because the time was up.
+    pub(super) fn expire_sync(&mut self, outcome: Outcome, generation: i32) -> Vec<Todo> {
         let mut todos = Vec::new();
-        if !self.is_synced(generation) {
+        if sync::must_expel(outcome, self.sync_standing(), generation) {
             for id in std::mem::take(&mut self.unsynced) {
                 self.remove(&id, UNKNOWN_MEMBER_ID, &mut todos);
             }

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use ixion::OperationId;
 use ixion::kafka::ErrorCode;
+use ixion::kafka::join::{InitialDelay, NextStep, next_step};
 use kafka_protocol::protocol::StrBytes;
 
-use super::{Admission, NEWCOMER_TIMEOUT, Phase, State, Todo};
+use super::{Admission, Phase, State, Todo};
 use crate::group::errors::*;
 use crate::group::member::{Identity, JoinRequest, Joined, Member, SyncRequest, Synced, Waiter};
 
@@ -66,6 +68,7 @@ impl State {
     pub(super) fn add(
         &mut self,
         id: StrBytes,
+        session: Option<OperationId>,
         request: JoinRequest,
         waiter: Waiter<Joined>,
         todos: &mut Vec<Todo>,
@@ -81,10 +84,8 @@ impl State {
             self.protocol_type = Some(request.protocol_type.clone());
         }
         self.leader.get_or_insert_with(|| id.clone());
-        let session = self.next_session();
-        self.members.insert(id.clone(), Member::new(request, session, waiter));
-        self.newcomers = true;
-        todos.push(Todo::StartSession { member: id, timeout: NEWCOMER_TIMEOUT });
+        self.members.insert(id, Member::new(request, session, waiter));
+        self.arrivals += 1;
         self.rebalance_or_go_on(todos);
     }
 
@@ -104,7 +105,7 @@ impl State {
         if let Some(waiter) = member.syncing {
             drop(waiter.send(Synced::refused(why)));
         }
-        todos.push(Todo::CheckSession(id.clone()));
+        todos.push(Todo::EndSession(id.clone()));
     }
 
     /// Begins a rebalance, or looks how far the one is that goes on.
@@ -117,46 +118,47 @@ impl State {
             let member = self.members.get_mut(&id).expect("it was listed");
             let waiter = member.syncing.take().expect("it was looked at");
             drop(waiter.send(Synced::refused(REBALANCE_IN_PROGRESS)));
-            todos.push(Todo::StartSession { member: id, timeout: member.session_timeout });
+            todos.push(Todo::GoOn(id));
         }
         self.unsynced.clear();
         todos.push(Todo::CheckSyncs);
         self.rebalance += 1;
-        let timeout = self.rebalance_timeout();
+        let (rebalance, timeout) = (self.rebalance, self.rebalance_timeout());
         let delay = self.limits.initial_delay;
         let is_first = self.phase == Phase::Empty && !delay.is_zero();
         self.phase = Phase::Preparing;
-        self.newcomers = false;
-        todos.push(if is_first {
-            let left = Some(timeout.saturating_sub(delay));
-            Todo::AwaitJoins { rebalance: self.rebalance, timeout: delay, left }
-        } else {
-            Todo::AwaitJoins { rebalance: self.rebalance, timeout, left: None }
-        });
+        let initial = is_first.then(|| InitialDelay::new(delay, timeout, self.arrivals));
+        todos.push(Todo::AwaitJoins { rebalance, timeout, initial });
     }
 
-    /// Begins the next generation with those who are here, and answers them.
-    pub(super) fn finish_join(&mut self) -> Vec<Todo> {
+    /// Begins the next generation with those who are here, and answers them. Nothing happens if it was begun before.
+    pub(in crate::group) fn finish_join(&mut self, rebalance: u64) -> Vec<Todo> {
         let mut todos = Vec::new();
+        if self.is_over(rebalance) {
+            return todos;
+        }
         // Whoever has an instance id keeps its place until its session ends.
         for id in self.ids(|member| member.joining.is_none() && member.instance_id.is_none()) {
             self.remove(&id, UNKNOWN_MEMBER_ID, &mut todos);
         }
-        if self.members.is_empty() {
-            self.generation += 1;
-            self.protocol = None;
-            self.phase = Phase::Empty;
-            return todos;
-        }
-        let here = self.ids(|member| member.joining.is_some());
         let timeout = self.rebalance_timeout();
-        let Some(first) = here.first() else {
-            self.rebalance += 1;
-            todos.push(Todo::AwaitJoins { rebalance: self.rebalance, timeout, left: None });
-            return todos;
-        };
+        match next_step(self.join_standing(rebalance)) {
+            NextStep::Nothing => {}
+            NextStep::Empty => {
+                self.generation += 1;
+                self.protocol = None;
+                self.phase = Phase::Empty;
+            }
+            NextStep::WaitAgain => todos.push(Todo::AwaitJoins { rebalance, timeout, initial: None }),
+            NextStep::Generation => self.begin_generation(timeout, &mut todos),
+        }
+        todos
+    }
+
+    fn begin_generation(&mut self, timeout: Duration, todos: &mut Vec<Todo>) {
+        let here = self.ids(|member| member.joining.is_some());
         if !self.leader.as_ref().is_some_and(|leader| here.contains(leader)) {
-            self.leader = Some(first.clone());
+            self.leader = here.first().cloned();
         }
         self.generation += 1;
         self.protocol = self.vote();
@@ -166,13 +168,12 @@ impl State {
             let joined = self.joined(&id);
             let member = self.members.get_mut(&id).expect("it was listed");
             member.is_new = false;
-            todos.push(Todo::StartSession { member: id, timeout: member.session_timeout });
             if let Some(waiter) = member.joining.take() {
                 drop(waiter.send(joined));
             }
+            todos.push(Todo::GoOn(id));
         }
         todos.push(Todo::AwaitSyncs { generation: self.generation, timeout });
-        todos
     }
 
     /// What a member is answered who is in the current generation.
@@ -210,16 +211,11 @@ impl State {
         if let Some(waiter) = member.syncing.take() {
             drop(waiter.send(synced));
         }
-        todos.push(Todo::StartSession { member: id.clone(), timeout: member.session_timeout });
+        todos.push(Todo::GoOn(id.clone()));
     }
 
     pub(super) fn ids(&self, which: impl Fn(&Member) -> bool) -> Vec<StrBytes> {
         self.members.iter().filter(|(_, member)| which(member)).map(|(id, _)| id.clone()).collect()
-    }
-
-    pub(super) fn next_session(&mut self) -> u64 {
-        self.last_session += 1;
-        self.last_session
     }
 
     fn named(&self, id: &StrBytes, instance: Option<&StrBytes>) -> Result<&Member, ErrorCode> {
