@@ -16,20 +16,17 @@
 
 #![allow(missing_docs, reason = "criterion's macros")]
 
-mod rivals;
-mod support;
-
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use crossbeam_utils::CachePadded;
 use ixion::{DelayedOperation, Expirer, OperationId, Outcome, Purgatory, Watch};
-use rivals::home_made::{HomeMade, Waiting};
+use ixion_bench::rivals::home_made::{HomeMade, Waiting};
+use ixion_bench::support::{Random, group, is_smoke};
 use std::collections::VecDeque;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use support::{Random, group, is_smoke};
 
 /// Operations that a thread of the closed loop keeps.
 const RING: usize = 1000;

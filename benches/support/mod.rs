@@ -1,9 +1,14 @@
-//! What the benches share: the generator, the delays, and the sizes of a run.
-
-#![allow(dead_code, unreachable_pub, missing_docs, reason = "each bench uses its part of it")]
+//! What the benches share: the generator, the delays, what a timer carries, and the sizes of a run.
 
 pub mod lazy;
 pub mod linked;
+mod payload;
+mod quantiles;
+mod table;
+
+pub use payload::{Payload, dropped};
+pub use quantiles::{median, quantile};
+pub use table::{Table, figure};
 
 use criterion::{BenchmarkGroup, Criterion, SamplingMode, measurement::WallTime};
 use std::time::Duration;
@@ -16,6 +21,7 @@ pub const LONGEST: u64 = 60_000;
 pub struct Random(u64);
 
 impl Random {
+    #[must_use]
     pub fn new(seed: u64) -> Self {
         Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
@@ -36,15 +42,31 @@ impl Random {
 }
 
 /// Delays drawn beforehand, read round and round.
+#[derive(Clone)]
 pub struct Delays {
     table: Vec<u64>,
     at: usize,
 }
 
 impl Delays {
+    /// Each from 1 to [`LONGEST`] is as likely as the other.
+    #[must_use]
     pub fn uniform() -> Self {
+        Delays::drawn(|random| 1 + random.below(LONGEST as usize) as u64)
+    }
+
+    /// Each *order* of magnitude from 1 to [`LONGEST`] is as likely as the other: a millisecond to a minute.
+    #[must_use]
+    pub fn log_uniform() -> Self {
+        Delays::drawn(|random| {
+            let share = random.below(1 << 52) as f64 / (1u64 << 52) as f64;
+            ((LONGEST as f64).powf(share) as u64).max(1)
+        })
+    }
+
+    fn drawn(mut draw: impl FnMut(&mut Random) -> u64) -> Self {
         let mut random = Random::new(7);
-        Delays { table: (0..65_536).map(|_| 1 + random.below(LONGEST as usize) as u64).collect(), at: 0 }
+        Delays { table: (0..65_536).map(|_| draw(&mut random)).collect(), at: 0 }
     }
 
     #[inline]
@@ -55,11 +77,25 @@ impl Delays {
 }
 
 /// Whether this run only shows that the benches work: everything is then small.
+#[must_use]
 pub fn is_smoke() -> bool {
     std::env::args().any(|arg| arg == "--test")
 }
 
+/// Whether this run is to be over in less than a minute: fewer rows, fewer rounds.
+#[must_use]
+pub fn is_short() -> bool {
+    std::env::args().any(|arg| arg == "--short")
+}
+
+/// Whether this run has rows of ten million timers, too: minutes, and some gigabytes.
+#[must_use]
+pub fn is_huge() -> bool {
+    std::env::args().any(|arg| arg == "--huge")
+}
+
 /// The sizes to run with, and how they are called.
+#[must_use]
 pub fn sizes() -> &'static [(usize, &'static str)] {
     if is_smoke() {
         &[(1_000, "1k"), (10_000, "10k")]
