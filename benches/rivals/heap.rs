@@ -23,6 +23,21 @@ struct Timer {
 }
 
 impl Heap {
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// Stops a timer, if it still waits.
+    #[inline]
+    pub fn try_stop(&mut self, (place, number): (u32, u32)) -> bool {
+        let is_live = is_live(&self.timers, number, place);
+        if is_live {
+            drop(self.timers.remove(place as usize));
+        }
+        is_live
+    }
+
     #[inline]
     fn push(&mut self, delay: u64, place: u32) {
         self.entries.push(Reverse((self.now + delay, self.started, place)));
@@ -40,31 +55,33 @@ fn is_live(timers: &Slab<Timer>, number: u32, place: u32) -> bool {
 
 impl Peer for Heap {
     const NAME: &'static str = "slab + heap";
-    type Id = u32;
+    /// Place and number.
+    type Id = (u32, u32);
 
     fn new(_: Time) -> Self {
         Heap { entries: BinaryHeap::new(), timers: Slab::new(), started: 0, now: 0 }
     }
 
     #[inline]
-    fn start(&mut self, delay: u64, payload: Payload) -> u32 {
+    fn start(&mut self, delay: u64, payload: Payload) -> Self::Id {
         self.started = self.started.wrapping_add(1);
         let place = self.timers.insert(Timer { payload, number: self.started }) as u32;
         self.push(delay, place);
-        place
+        (place, self.started)
     }
 
     #[inline]
-    fn stop(&mut self, id: u32) {
-        drop(self.timers.remove(id as usize));
+    fn stop(&mut self, id: Self::Id) {
+        assert!(self.try_stop(id), "it waits");
     }
 
     #[inline]
-    fn restart(&mut self, id: u32, delay: u64) -> u32 {
+    fn restart(&mut self, (place, number): Self::Id, delay: u64) -> Self::Id {
+        assert!(is_live(&self.timers, number, place), "it waits");
         self.started = self.started.wrapping_add(1);
-        self.timers[id as usize].number = self.started;
-        self.push(delay, id);
-        id
+        self.timers[place as usize].number = self.started;
+        self.push(delay, place);
+        (place, self.started)
     }
 
     #[inline]

@@ -51,22 +51,12 @@ pub trait Peer: Sized {
     }
 }
 
-/// A runtime of tokio's for its timers: they are used outside of tasks, on the thread that measures. It is that thread's
-/// own, and so is its clock.
+/// A runtime of tokio's for the timers of one peer: they are used outside of tasks, on the thread that measures. Peers
+/// that are moved by hand in turns need a clock each. It is never given back.
 #[must_use]
 pub fn runtime(time: Time) -> &'static Runtime {
-    thread_local! {
-        static REAL: &'static Runtime = make(false);
-        static BY_HAND: &'static Runtime = make(true);
-    }
-    fn make(paused: bool) -> &'static Runtime {
-        let runtime = Builder::new_current_thread().enable_time().start_paused(paused).build();
-        Box::leak(Box::new(runtime.expect("a runtime")))
-    }
-    match time {
-        Time::Real => REAL.with(|runtime| *runtime),
-        Time::ByHand => BY_HAND.with(|runtime| *runtime),
-    }
+    let runtime = Builder::new_current_thread().enable_time().start_paused(time == Time::ByHand).build();
+    Box::leak(Box::new(runtime.expect("a runtime")))
 }
 
 /// Calls `work` with the type of each peer, ixion first: `each_peer!(work(arguments))` calls `work::<P>(arguments)`.

@@ -4,10 +4,12 @@ pub mod lazy;
 pub mod linked;
 mod payload;
 mod quantiles;
+mod stopwatch;
 mod table;
 
 pub use payload::{Payload, dropped};
 pub use quantiles::{median, quantile};
+pub use stopwatch::Stopwatch;
 pub use table::{Table, figure};
 
 use criterion::{BenchmarkGroup, Criterion, SamplingMode, measurement::WallTime};
@@ -92,6 +94,13 @@ pub fn is_short() -> bool {
 #[must_use]
 pub fn is_huge() -> bool {
     std::env::args().any(|arg| arg == "--huge")
+}
+
+/// Whether this run has a row of such a title: it has all, or those with the words that it was given.
+#[must_use]
+pub fn is_wanted(title: &str) -> bool {
+    let mut words = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).peekable();
+    words.peek().is_none() || words.any(|word| title.contains(&word))
 }
 
 /// The sizes to run with, and how they are called.

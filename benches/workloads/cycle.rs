@@ -2,8 +2,8 @@
 
 use super::drops_all;
 use crate::rivals::{Peer, Time};
-use crate::support::{Delays, LONGEST, Payload};
-use std::time::{Duration, Instant};
+use crate::support::{Delays, LONGEST, Payload, Stopwatch};
+use std::time::Duration;
 
 pub struct Cycle<P: Peer> {
     peer: P,
@@ -30,7 +30,8 @@ impl<P: Peer> Cycle<P> {
                 let due = u64::from(payload.due);
                 assert!(
                     due <= now && now < due + step + P::SLACK,
-                    "it was due at {due} and expired at {now}"
+                    "{}: it was due at {due} and expired at {now}",
+                    P::NAME
                 );
             });
             self.now += steps * step;
@@ -41,9 +42,9 @@ impl<P: Peer> Cycle<P> {
     /// Starts all, which is timed, and stops all.
     pub fn burst(&mut self) -> Duration {
         let _guard = self.peer.enter();
-        let start = Instant::now();
+        let watch = Stopwatch::start();
         self.start();
-        let took = start.elapsed();
+        let took = watch.elapsed();
         drops_all(self.n, || self.ids.drain(..).for_each(|id| self.peer.stop(id)));
         took
     }

@@ -1,10 +1,12 @@
 //! What is done with the timers, the same for each peer. Answers are asserted as they come.
 
 mod cycle;
+mod threads;
 mod turnover;
 mod waiting;
 
 pub use cycle::Cycle;
+pub use threads::two_threads;
 pub use turnover::Turnover;
 pub use waiting::Waiting;
 
@@ -50,6 +52,16 @@ mod tests {
     #[test]
     fn each_peer_keeps_what_is_replaced_and_moved() {
         each_peer!(replaces());
+    }
+
+    #[test]
+    fn two_threads_share_each_of_those_that_can_be_shared() {
+        use crate::rivals::shared::{hashed, locked_heap, locked_queue, purgatory, sleep};
+        assert!(two_threads::<purgatory::Timers>(100, 1000) > 0.0);
+        assert!(two_threads::<sleep::Sleeps>(100, 1000) > 0.0);
+        assert!(two_threads::<locked_queue::LockedQueue>(100, 1000) > 0.0);
+        assert!(two_threads::<locked_heap::LockedHeap>(100, 1000) > 0.0);
+        assert!(two_threads::<hashed::HashedThread>(100, 1000) > 0.0);
     }
 
     fn turns_over<P: Peer>() {

@@ -58,7 +58,11 @@ impl<P: Peer> Turnover<P> {
         self.now += 1;
         self.peer.pass(1, 1, |now, payload| {
             let due = u64::from(payload.due);
-            assert!(due <= now && now <= due + P::SLACK, "it was due at {due} and expired at {now}");
+            assert!(
+                due <= now && now <= due + P::SLACK,
+                "{}: it was due at {due} and expired at {now}",
+                P::NAME
+            );
         });
         let _guard = self.peer.enter();
         let at = |tick: u64| tick as usize % RING;
