@@ -146,3 +146,56 @@ impl fmt::Debug for ManualClock {
             .finish()
     }
 }
+
+/// How long the locks of shards are held, in a build with `--cfg ixion_pauses` alone: `benches/pauses.rs` asks.
+#[cfg(ixion_pauses)]
+#[doc(hidden)]
+pub mod pauses {
+    use super::{Duration, Instant};
+    use crate::sync::{AtomicU64, Ordering};
+    use rustix::time::{ClockId, clock_gettime};
+
+    /// The longest hold in nanoseconds, by the thread's own time and by the clock on the wall, and how many took longer
+    /// than [`LONG`] of the thread's own time, and how many there were.
+    static LONGEST: [AtomicU64; 4] = [const { AtomicU64::new(0) }; 4];
+
+    /// No hold should take longer.
+    pub const LONG: Duration = Duration::from_micros(100);
+
+    /// One hold, from its making to its end.
+    pub(crate) struct Held {
+        wall: Instant,
+        own: Duration,
+    }
+
+    impl Held {
+        #[allow(clippy::disallowed_methods, reason = "this is the one place that reads time")]
+        pub(crate) fn begin() -> Self {
+            Held { wall: Instant::now(), own: own_time() }
+        }
+    }
+
+    impl Drop for Held {
+        fn drop(&mut self) {
+            let own = own_time().saturating_sub(self.own);
+            let [longest, longest_wall, long, all] = &LONGEST;
+            longest.fetch_max(own.as_nanos() as u64, Ordering::Relaxed);
+            longest_wall.fetch_max(self.wall.elapsed().as_nanos() as u64, Ordering::Relaxed);
+            long.fetch_add(u64::from(own > LONG), Ordering::Relaxed);
+            all.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The time for which this thread has run: another program that takes its core does not count.
+    pub fn own_time() -> Duration {
+        let now = clock_gettime(ClockId::ThreadCPUTime);
+        Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+    }
+
+    /// Since it was last asked: the longest hold by the thread's own time, and by the wall's; how many were long, of how
+    /// many.
+    pub fn take() -> (Duration, Duration, u64, u64) {
+        let [longest, longest_wall, long, all] = LONGEST.each_ref().map(|it| it.swap(0, Ordering::Relaxed));
+        (Duration::from_nanos(longest), Duration::from_nanos(longest_wall), long, all)
+    }
+}

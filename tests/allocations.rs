@@ -151,8 +151,8 @@ fn an_end_allocates_nothing_of_its_own() {
         assert_eq!(bench.purgatory.check_and_complete(&60), 1);
         assert_eq!(bench.purgatory.cancel_first(&161).taken().iter().count(), 1);
     });
-    // The list of free places may grow, which is shared by all.
-    assert!(info.count_total < 4 && bench.purgatory.len() == 38, "{info:?}");
+    // What the tables gave up while they grew is carried off once, for all.
+    assert!(info.count_total < 12 && bench.purgatory.len() == 38, "{info:?}");
 }
 
 #[test]
@@ -309,7 +309,7 @@ fn memory_returns_when_timers_are_cancelled_long_before_they_are_due() {
 
 /// So many operations in all, and so many that wait at the same time.
 const OPERATIONS: u64 = if cfg!(debug_assertions) { 2 * WAVE } else { 1_000_000 };
-const WAVE: u64 = if cfg!(debug_assertions) { 25_000 } else { 50_000 };
+const WAVE: u64 = if cfg!(debug_assertions) { 30_000 } else { 50_000 };
 
 /// An operation with something of its own.
 struct Loaded {
@@ -383,9 +383,10 @@ fn nothing_stays(end: impl Fn(&Crowd, u64)) {
     let waves = OPERATIONS / WAVE;
     let rest = measure(|| (1..waves).for_each(wave));
     assert!(rest.bytes_current < NOTHING_MUCH, "{rest:?}");
-    // The payload, three to register, one at the end; and one of the tables for twenty operations.
+    // The payload, three to register, one at the end; and one for ten operations of the tables, and of the
+    // places for what they give up.
     let operations = (waves - 1) * WAVE;
-    assert!(rest.count_total <= 5 * operations + operations / 20, "{rest:?}");
+    assert!(rest.count_total <= 5 * operations + operations / 10, "{rest:?}");
 }
 
 #[test]

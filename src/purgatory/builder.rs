@@ -120,7 +120,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Builder<K, O> {
         let now = resolution.floor(clock.elapsed());
         let shard = || {
             CachePadded::new(Mutex::new(Shard {
-                wheel: TimingWheel::starting_at(now),
+                wheel: TimingWheel::starting_at(now).keeping_waste(),
                 watch: WatchLists::new(),
                 owed: VecDeque::new(),
                 aside: Aside::default(),

@@ -3,7 +3,7 @@
 use crate::operation::cell::Decision;
 use crate::operation::{DelayedOperation, Outcome};
 use crate::purgatory::aside::Aside;
-use crate::purgatory::engine::{Drives, Engine, SpareKeys, Timed, Waiter};
+use crate::purgatory::engine::{Drives, Engine, Shard, SpareKeys, Timed, Waiter};
 use crate::purgatory::results::{Drive, HandedBack};
 use crate::sync::{Arc, MODELLED, Ordering, planted};
 use crate::tick::Tick;
@@ -22,13 +22,14 @@ const PASS_LIMIT: usize = if MODELLED { 4 } else { 1024 };
 pub(super) const EXPIRY_STEP: usize = if MODELLED { 2 } else { 64 };
 
 /// How many timers are moved down a level under one hold of a shard's lock, when a crowded bucket comes near. A move
-/// is about 10 ns.
-pub(super) const MOVE_STEP: usize = 1024;
+/// is about 10 ns, and 100 where there are so many that each is a cache miss.
+pub(super) const MOVE_STEP: usize = 128;
 
 /// As how many expiries a hold counts that was used up by moves: it takes about as long.
-const MOVES_COUNT_AS: usize = 16;
+const MOVES_COUNT_AS: usize = 8;
 
-type Batch<O> = SmallVec<[Arc<Waiter<O>>; 16]>;
+/// With room for all, since it is filled under the lock, where nothing should be allocated.
+type Batch<O> = SmallVec<[Arc<Waiter<O>>; 64]>;
 
 impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     /// One pass, and when to come again.
@@ -104,7 +105,10 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     /// Takes timers that are due at `tick` out of one shard, up to a step. Taking them out is what decides between an
     /// expiry and a reset. Returns the shard's next deadline; `tick` again while there is more to do for it.
     fn take_due(&self, index: usize, tick: Tick, begun: Begun, batch: &mut Batch<O>) -> Tick {
-        let mut shard = self.shard(index as u32);
+        self.take_from(index as u32, |shard| self.take_due_of(shard, tick, begun, batch))
+    }
+
+    fn take_due_of(&self, shard: &mut Shard<K, O>, tick: Tick, begun: Begun, batch: &mut Batch<O>) -> Tick {
         let mut moves = MOVE_STEP;
         for _ in 0..EXPIRY_STEP {
             let deadline = match shard.wheel.bring_to_hand(tick, &mut moves) {
@@ -237,7 +241,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
             swept.owed.append(&mut shard.owed);
             shard.aside = Aside::default();
             // The whole wheel goes in one move: the lock is not held for longer however much is in it.
-            let empty = TimingWheel::starting_at(shard.wheel.now());
+            let empty = TimingWheel::starting_at(shard.wheel.now()).keeping_waste();
             let wheel: TimingWheel<Timed<O>> = std::mem::replace(&mut shard.wheel, empty);
             drop(shard);
             for timed in wheel.into_items() {

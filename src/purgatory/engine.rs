@@ -51,20 +51,29 @@ pub(crate) struct Engine<K, O> {
 pub(super) type Locked<T> = CachePadded<Mutex<T>>;
 
 /// One hold of a shard's lock.
-pub(super) struct Hold<'a, K, O>(MutexGuard<'a, Shard<K, O>>);
+pub(super) struct Hold<'a, K, O> {
+    shard: MutexGuard<'a, Shard<K, O>>,
+    /// After the guard: what is dropped last ends last.
+    #[cfg(ixion_pauses)]
+    _held: crate::clock::pauses::Held,
+}
 
 /// Whatever is due, however many wait on a key and whatever must grow, no hold takes more steps than these, which are
-/// about ten microseconds: [`MOVE_STEP`](super::drive::MOVE_STEP) timers moved down a level, `EXPIRY_STEP` taken out,
+/// some ten microseconds: [`MOVE_STEP`](super::drive::MOVE_STEP) timers moved down a level, `EXPIRY_STEP` taken out,
 /// and, now and then, a part of a table that is split.
 #[cfg(test)]
 pub(super) const HOLD_STEPS: usize = 2048;
 
 impl<'a, K, O> Hold<'a, K, O> {
     fn new(shard: &'a Locked<Shard<K, O>>) -> Self {
-        let guard = shard.lock();
+        let shard = shard.lock();
         #[cfg(test)]
         crate::steps::begin();
-        Hold(guard)
+        Hold {
+            shard,
+            #[cfg(ixion_pauses)]
+            _held: crate::clock::pauses::Held::begin(),
+        }
     }
 }
 
@@ -78,13 +87,13 @@ impl<K, O> Drop for Hold<'_, K, O> {
 impl<K, O> Deref for Hold<'_, K, O> {
     type Target = Shard<K, O>;
     fn deref(&self) -> &Self::Target {
-        &self.0
+        &self.shard
     }
 }
 
 impl<K, O> DerefMut for Hold<'_, K, O> {
     fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.0
+        &mut self.shard
     }
 }
 
@@ -430,14 +439,13 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         let (op, links) = held.take();
         let mut keys = SpareKeys::new();
         let mut rest = &links[..];
-        {
-            let mut home = self.shard(waiter.home);
+        self.take_from(waiter.home, |home| {
             home.wheel.stop_timer(waiter.timer());
             home.books.end(outcome);
             home.unwatch_run(waiter.home, &mut rest, &mut keys);
-        }
+        });
         while let Some(next) = rest.first() {
-            self.shard(next.shard).unwatch_run(next.shard, &mut rest, &mut keys);
+            self.take_from(next.shard, |shard| shard.unwatch_run(next.shard, &mut rest, &mut keys));
         }
         if let Some(capacity) = &self.capacity {
             capacity.release();

@@ -31,6 +31,7 @@ mod results;
 mod table;
 #[cfg(all(test, not(any(ixion_loom, ixion_shuttle))))]
 mod tests;
+mod waste;
 mod watch;
 
 pub use builder::Builder;

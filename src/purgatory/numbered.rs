@@ -4,7 +4,7 @@
 //! concerns in a range, and the rest is not touched. A map for each list would allocate for each, and a list that empties
 //! leaves nothing here. What is found is a node of the watch lists.
 
-use crate::purgatory::pool::Pool;
+use crate::purgatory::pool::{Pool, Segments};
 use crate::steps;
 use crate::sync::planted;
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ pub(super) struct Place {
     pub(super) registration: u64,
 }
 
-struct Entry {
+pub(super) struct Entry {
     place: Place,
     node: u32,
     /// The youngest walk that has taken this: see [`Numbered::take_step`].
@@ -95,6 +95,17 @@ impl Numbered {
             }
         }
         None
+    }
+
+    /// Whether there is waste.
+    #[inline]
+    pub(super) fn has_waste(&self) -> bool {
+        self.entries.has_waste()
+    }
+
+    /// Gives the waste away, and takes an empty place for more of it.
+    pub(super) fn exchange_waste(&mut self, empty: &mut Segments<Entry>) {
+        self.entries.exchange_waste(empty);
     }
 
     /// Checks the entry of a node.

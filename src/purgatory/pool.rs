@@ -2,7 +2,8 @@
 //!
 //! It is cut into segments, each a [`Slab`] of its own. A slab doubles by moving all that is in it to a larger place,
 //! and it does so under the shard's lock; a segment never has more than [`SEGMENT`] entries to move. A segment that
-//! has emptied gives its memory back, so that after a burst a survivor keeps one segment and not the whole.
+//! has emptied gives its memory back, so that after a burst a survivor keeps one segment and not the whole. It gives it
+//! to whoever asks for the [waste](Pool::exchange_waste): the allocator may take its time, and the lock is held here.
 
 use crate::steps;
 use slab::Slab;
@@ -19,11 +20,15 @@ pub(super) struct Pool<T> {
     /// Segments without entries or memory that are not in `open`.
     bare: Vec<u32>,
     len: usize,
+    waste: Segments<T>,
 }
+
+/// Segments that hold nothing any more, but for their memory.
+pub(super) type Segments<T> = Vec<Slab<T>>;
 
 impl<T> Pool<T> {
     pub(super) const fn new() -> Self {
-        Pool { segments: Vec::new(), open: Vec::new(), bare: Vec::new(), len: 0 }
+        Pool { segments: Vec::new(), open: Vec::new(), bare: Vec::new(), len: 0, waste: Vec::new() }
     }
 
     /// Adds an entry and returns its index. O(1), but for the growth of one segment.
@@ -74,6 +79,9 @@ impl<T> Pool<T> {
     fn open_another(&mut self) -> u32 {
         let segment = self.bare.pop().unwrap_or_else(|| {
             self.segments.push(Slab::new());
+            // Room for each of them, so that to take one out allocates nothing.
+            self.open.reserve(self.segments.len() - self.open.len());
+            self.bare.reserve(self.segments.len() - self.bare.len());
             u32::try_from(self.segments.len() - 1).expect("a vector of slabs this long is not to be had")
         });
         assert!(segment < u32::MAX / SEGMENT as u32, "a pool has fewer than 2^32 entries");
@@ -81,13 +89,23 @@ impl<T> Pool<T> {
         segment
     }
 
-    /// Gives back what an empty segment holds, unless it is the only one with room.
+    /// Whether there is waste.
+    #[inline]
+    pub(super) fn has_waste(&self) -> bool {
+        !self.waste.is_empty()
+    }
+
+    /// Gives the waste away, and takes an empty place for more of it.
+    pub(super) fn exchange_waste(&mut self, empty: &mut Segments<T>) {
+        std::mem::swap(&mut self.waste, empty);
+    }
+
+    /// Gives up what an empty segment holds, unless it is the only one with room. The table of the segments stays: a
+    /// fifth of a byte for each entry that there has been.
+    #[cold]
     fn close(&mut self, segment: u32) {
-        if self.len == 0 && self.segments.len() > 1 {
-            // Hardly any other segment has memory still, so this is quick.
-            *self = Pool::new();
-        } else if self.open.len() > 1 {
-            self.segments[segment as usize] = Slab::new();
+        if self.open.len() > 1 {
+            self.waste.push(std::mem::take(&mut self.segments[segment as usize]));
             // Not to be filled next, or an entry that comes and goes would cost an allocation each time. One that lies
             // deeper is found when its turn comes.
             if self.open.last() == Some(&segment) {
@@ -174,7 +192,22 @@ mod tests {
         assert!(pool.capacity() <= 3 * SEGMENT, "{}", pool.capacity());
         assert_eq!(pool[all[0]], 0);
         pool.remove(all[0]);
-        assert!(pool.capacity() <= SEGMENT && pool.segments.len() <= 1);
+        assert!(pool.capacity() <= 3 * SEGMENT, "{}", pool.capacity());
+    }
+
+    #[test]
+    fn what_empties_is_waste_and_is_freed_by_whoever_takes_it() {
+        let mut pool = Pool::new();
+        let all: Vec<u32> = (0..1000 * SEGMENT).map(|n| pool.insert(n)).collect();
+        let lists = (pool.open.capacity(), pool.bare.capacity());
+        all[1..].iter().for_each(|&index| drop(pool.remove(index)));
+        assert!(pool.has_waste());
+        let mut waste = Vec::with_capacity(1);
+        pool.exchange_waste(&mut waste);
+        let wasted: usize = waste.iter().map(Slab::capacity).sum();
+        assert_eq!(wasted + pool.capacity(), 1000 * SEGMENT);
+        assert_eq!((pool.open.capacity(), pool.bare.capacity()), lists, "nothing is allocated on the way");
+        assert!(!pool.has_waste() && pool.waste.capacity() == 1, "and there is room for more");
     }
 
     #[test]

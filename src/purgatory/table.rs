@@ -9,24 +9,33 @@
 use crate::steps;
 use hashbrown::HashTable;
 
-/// Entries a table, before it is split. To ask for the hash of each is a cache miss, so that is some ten microseconds.
-pub(super) const LIMIT: usize = if cfg!(test) { 64 } else { 256 };
+/// Entries a table, before it is split. To ask for the hash of each is a cache miss, so that is some ten microseconds. As
+/// many as fit in 128 places, so that all blocks are small ones to an allocator, and nothing is copied before a split.
+pub(super) const LIMIT: usize = 112;
 
-/// No more bits than these lead to a table: enough for fifty million keys in one shard. Larger tables are those of keys
+/// No more bits than these lead to a table: enough for twenty million keys in one shard. Larger tables are those of keys
 /// that have the same hash.
 const MAX_BITS: u8 = 18;
 
 /// The directory takes its bits from here on: the tables take the lowest and the highest ones, shards the upper middle.
 const FIRST_BIT: u32 = 16;
 
-/// Tables up to this capacity are not shrunk.
-const KEPT_CAPACITY: usize = 32;
+/// A table that empties keeps no more room than this: enough for a key that comes and goes to cost no allocation.
+const KEPT: usize = 14;
 
 pub(super) struct KeyTable {
     /// A power of two of them, each the number of a table.
     directory: Vec<u32>,
     tables: Vec<Table>,
     len: usize,
+    waste: Waste,
+}
+
+/// Memory that is not needed any more.
+pub(super) struct Waste {
+    tables: Vec<HashTable<u32>>,
+    /// The table of the tables; until that is given up, the one that comes after it.
+    all: Vec<Table>,
 }
 
 struct Table {
@@ -37,7 +46,7 @@ struct Table {
 
 impl KeyTable {
     pub(super) fn new() -> Self {
-        KeyTable { directory: vec![0], tables: vec![Table { lists: HashTable::new(), bits: 0 }], len: 0 }
+        KeyTable { directory: vec![0], tables: vec![Table::EMPTY], len: 0, waste: Waste::with_room(0) }
     }
 
     pub(super) fn find(&self, hash: u64, is_it: impl FnMut(&u32) -> bool) -> Option<u32> {
@@ -62,22 +71,42 @@ impl KeyTable {
     /// # Panics
     ///
     /// If it is not there.
-    pub(super) fn remove(&mut self, hash: u64, list: u32, hash_of: impl Fn(u32) -> u64) {
+    pub(super) fn remove(&mut self, hash: u64, list: u32) {
         let at = self.table_of(hash);
-        let several = self.tables.len() > 1;
         let lists = &mut self.tables[at].lists;
         let found = lists.find_entry(hash, |&other| other == list);
         found.expect("every list is found by its key").remove();
         self.len -= 1;
-        if self.len == 0 && several {
-            // No table has memory any more but this one, so this is quick.
-            *self = KeyTable::new();
-        } else if lists.is_empty() && several {
-            *lists = HashTable::new();
-        } else if lists.capacity() > KEPT_CAPACITY && lists.len() < lists.capacity() / 8 {
-            steps::count(lists.len());
-            lists.shrink_to(lists.len() * 2, |&list| hash_of(list));
+        if lists.is_empty() && (lists.capacity() > KEPT || self.len == 0) {
+            self.give_up(at);
         }
+    }
+
+    /// Gives up the memory of an empty table, or all there is if that was the last entry. A table that is only sparse
+    /// keeps its own: to make a smaller one takes memory, and whoever is in it keeps more of it elsewhere.
+    #[cold]
+    fn give_up(&mut self, at: usize) {
+        if self.len > 0 || self.tables.len() == 1 {
+            let lists = &mut self.tables[at].lists;
+            if lists.capacity() > KEPT {
+                self.waste.tables.push(std::mem::take(lists));
+            }
+        } else if self.waste.all.len() == 1 {
+            std::mem::swap(&mut self.tables, &mut self.waste.all);
+            self.directory.truncate(1);
+            self.directory[0] = 0;
+        }
+    }
+
+    /// Whether there is waste.
+    #[inline]
+    pub(super) fn has_waste(&self) -> bool {
+        !self.waste.tables.is_empty() || self.waste.all.len() > 1
+    }
+
+    /// Gives the waste away, and takes an empty place for more of it.
+    pub(super) fn exchange_waste(&mut self, empty: &mut Waste) {
+        std::mem::swap(&mut self.waste, empty);
     }
 
     #[inline]
@@ -102,15 +131,16 @@ impl KeyTable {
             self.directory.extend_from_within(..);
         }
         self.tables[at].bits += 1;
-        let full = std::mem::replace(&mut self.tables[at].lists, HashTable::with_capacity(LIMIT / 2));
+        let full = std::mem::replace(&mut self.tables[at].lists, HashTable::with_capacity(LIMIT));
         let halves = [at, self.tables.len()];
-        self.tables.push(Table { lists: HashTable::with_capacity(LIMIT / 2), bits: bits + 1 });
+        self.tables.push(Table { lists: HashTable::with_capacity(LIMIT), bits: bits + 1 });
         steps::count(full.len());
-        for list in full {
+        for &list in &full {
             let hash = hash_of(list);
             let half = halves[usize::from(is_upper(hash))];
             self.tables[half].lists.insert_unique(hash, list, |&list| hash_of(list));
         }
+        self.waste.tables.push(full);
         // Every place of the directory whose lower bits are these.
         let first = (hash >> FIRST_BIT) as usize & (bit - 1) | bit;
         let new = u32::try_from(halves[1]).expect("there are fewer tables than places in the directory");
@@ -132,6 +162,17 @@ impl KeyTable {
     }
 }
 
+impl Waste {
+    /// An empty place for so much that nothing is allocated when it comes.
+    pub(super) fn with_room(tables: usize) -> Self {
+        Waste { tables: Vec::with_capacity(tables), all: vec![Table::EMPTY] }
+    }
+}
+
+impl Table {
+    const EMPTY: Table = Table { lists: HashTable::new(), bits: 0 };
+}
+
 #[cfg(all(test, not(any(ixion_loom, ixion_shuttle))))]
 mod tests {
     use super::*;
@@ -151,32 +192,60 @@ mod tests {
         assert!(table.capacity().1 <= LIMIT && table.len() == 20_000);
         assert!((0..20_000).all(|list| found(&table, list) == Some(list)));
         for list in (0..20_000).filter(|list| list % 100 != 0) {
-            table.remove(hash_of(list), list, hash_of);
+            table.remove(hash_of(list), list);
         }
         for list in 0..20_000 {
             assert_eq!(found(&table, list).is_some(), list % 100 == 0, "{list}");
         }
         for list in (0..20_000).step_by(100) {
-            table.remove(hash_of(list), list, hash_of);
+            table.remove(hash_of(list), list);
         }
         assert_eq!((table.len(), table.tables.len(), table.directory.len()), (0, 1, 1));
     }
 
     #[test]
-    fn a_table_that_has_lost_most_of_its_lists_is_shrunk() {
+    fn keys_of_one_hash_are_served_all_the_same() {
         let mut table = KeyTable::new();
         // One table, since all share the bits of the directory.
         let hash_of = |list: u32| u64::from(list % 64) | u64::from(list) << 57;
         for list in 0..10_000 {
             table.insert(hash_of(list), list, hash_of);
         }
-        let full = table.capacity();
-        assert_eq!(full.1, 10_000, "a poor hash is served all the same");
-        assert_eq!(table.directory.len(), 1, "and not split again and again");
+        assert_eq!((table.capacity().1, table.directory.len()), (10_000, 1), "not split again and again");
         for list in 100..10_000 {
-            table.remove(hash_of(list), list, hash_of);
+            table.remove(hash_of(list), list);
         }
-        assert!(table.capacity().0 < full.0 / 8, "{:?} of {full:?}", table.capacity());
         assert!((0..100).all(|list| table.find(hash_of(list), |&other| other == list) == Some(list)));
+    }
+
+    #[test]
+    fn what_empties_is_waste_and_a_key_that_comes_and_goes_makes_none() {
+        let mut table = KeyTable::new();
+        (0..20_000).for_each(|list| table.insert(hash_of(list), list, hash_of));
+        let full = table.capacity().0;
+        let take_waste = |table: &mut KeyTable| {
+            let mut waste = Waste::with_room(1);
+            table.exchange_waste(&mut waste);
+            waste
+        };
+        take_waste(&mut table);
+        (1..20_000).for_each(|list| table.remove(hash_of(list), list));
+        let waste: usize = take_waste(&mut table).tables.iter().map(HashTable::capacity).sum();
+        assert_eq!(
+            waste + table.capacity().0,
+            full,
+            "all of it is handed out, and the lock's holder frees none"
+        );
+        assert!(table.capacity().0 <= LIMIT + table.tables.len() * KEPT, "{:?}", table.capacity());
+        for list in 20_000..20_100 {
+            table.insert(hash_of(list), list, hash_of);
+            table.remove(hash_of(list), list);
+        }
+        assert!(!table.has_waste());
+        table.remove(hash_of(0), 0);
+        assert!(
+            table.tables.len() == 1 && take_waste(&mut table).all.len() > 1,
+            "the last one leaves nothing"
+        );
     }
 }

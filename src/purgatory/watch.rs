@@ -12,9 +12,9 @@
 //! *cursor*, since every other node may be gone when it comes back. A walk covers what was on the list when it
 //! began: nodes carry a rising number, and it ends before the first one that is younger.
 
-use crate::purgatory::numbered::{Numbered, Place};
-use crate::purgatory::pool::Pool;
-use crate::purgatory::table::KeyTable;
+use crate::purgatory::numbered::{Entry, Numbered, Place};
+use crate::purgatory::pool::{Pool, Segments};
+use crate::purgatory::table::{self, KeyTable};
 use crate::steps;
 use crate::sync::{MODELLED, planted};
 use hashbrown::Equivalent;
@@ -41,6 +41,25 @@ pub(crate) struct WatchLists<K, W> {
     /// Lists with a watcher; a list that only a cursor keeps does not count.
     watched_keys: usize,
 }
+
+/// Memory that is not needed any more.
+pub(crate) struct Waste<K, W> {
+    nodes: Segments<Node<W>>,
+    lists: Segments<List<K>>,
+    tables: table::Waste,
+    numbered: Segments<Entry>,
+}
+
+impl<K, W> Waste<K, W> {
+    /// An empty place, with room for what one hold leaves.
+    pub(crate) fn with_room() -> Self {
+        let (nodes, lists) = (Vec::with_capacity(WASTE), Vec::with_capacity(WASTE));
+        Waste { nodes, lists, tables: table::Waste::with_room(WASTE), numbered: Vec::with_capacity(WASTE) }
+    }
+}
+
+/// How many segments and tables of a kind one hold may give up without an allocation: hardly ever more than one.
+const WASTE: usize = 2;
 
 struct List<K> {
     hash: u64,
@@ -244,6 +263,23 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
         self.find(hash, key).is_some_and(|list| self.lists[list].watchers > 0)
     }
 
+    /// Whether there is waste.
+    #[inline]
+    pub(crate) fn has_waste(&self) -> bool {
+        self.nodes.has_waste()
+            || self.lists.has_waste()
+            || self.by_key.has_waste()
+            || self.numbered.has_waste()
+    }
+
+    /// Gives the waste away, and takes an empty place for more of it.
+    pub(crate) fn exchange_waste(&mut self, empty: &mut Waste<K, W>) {
+        self.nodes.exchange_waste(&mut empty.nodes);
+        self.lists.exchange_waste(&mut empty.lists);
+        self.by_key.exchange_waste(&mut empty.tables);
+        self.numbered.exchange_waste(&mut empty.numbered);
+    }
+
     /// The number of watchers in all lists.
     pub(crate) fn watchers(&self) -> usize {
         self.watchers
@@ -353,7 +389,7 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
             return None;
         }
         let hash = entry.hash;
-        self.by_key.remove(hash, list, |list| self.lists[list].hash);
+        self.by_key.remove(hash, list);
         Some(self.lists.remove(list).key)
     }
 

@@ -76,7 +76,7 @@ pub(super) struct Chunk {
 const _: () = assert!(size_of::<Chunk>() == 32, "half a cache line");
 
 /// The entries, which only starting, moving and expiring touch, and those in order.
-struct Body {
+pub(super) struct Body {
     deadlines: [u64; CHUNK],
     indices: [u32; CHUNK],
 }
@@ -171,6 +171,8 @@ pub(super) struct Chunks {
     spare: Vec<u32>,
     /// Free chunks without.
     bare: Vec<u32>,
+    /// Bodies that are not needed any more, where the wheel keeps its [waste](super::waste).
+    pub(super) waste: Option<Vec<Box<Body>>>,
 }
 
 /// Chunks a segment.
@@ -179,8 +181,14 @@ const SEGMENT: usize = 32;
 impl Chunks {
     pub(super) fn new() -> Self {
         // Chunk 0 stands for none: it has no body.
-        let mut chunks =
-            Chunks { heads: Vec::new(), bodies: Vec::new(), count: 0, spare: Vec::new(), bare: Vec::new() };
+        let mut chunks = Chunks {
+            heads: Vec::new(),
+            bodies: Vec::new(),
+            count: 0,
+            spare: Vec::new(),
+            bare: Vec::new(),
+            waste: None,
+        };
         let nil = chunks.grow();
         debug_assert_eq!(nil, NIL);
         chunks
@@ -312,7 +320,10 @@ impl Chunks {
             }
             if let Some(bare) = self.spare.pop() {
                 let (segment, at) = split(bare);
-                self.bodies[segment][at] = None;
+                let body = self.bodies[segment][at].take();
+                if let Some(waste) = &mut self.waste {
+                    waste.extend(body);
+                }
                 self.bare.push(bare);
             }
         }
@@ -351,6 +362,10 @@ impl Chunks {
         if self.heads.len() == split(chunk).0 {
             self.heads.push(Box::new([Chunk::EMPTY; SEGMENT]));
             self.bodies.push(Box::new([const { None }; SEGMENT]));
+            // Room for each of them, so that to take one back allocates nothing.
+            let all = self.heads.len() * SEGMENT;
+            self.spare.reserve(all - self.spare.len());
+            self.bare.reserve(all - self.bare.len());
         }
         chunk
     }

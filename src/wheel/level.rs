@@ -70,7 +70,7 @@ pub(super) struct Levels {
     occupied: [u64; LEVELS],
     /// One bit for each level that is not empty.
     levels: u16,
-    chunks: Chunks,
+    pub(super) chunks: Chunks,
 }
 
 impl Levels {

@@ -76,6 +76,7 @@ mod slots;
 #[cfg(test)]
 mod tests;
 mod timer;
+mod waste;
 
 use std::fmt;
 
@@ -88,6 +89,7 @@ use crate::tick::Tick;
 
 pub(crate) use timer::AtHand;
 pub use timer::{Expired, Step, TimerId};
+pub(crate) use waste::Waste;
 
 /// A set of timers, each with a deadline and an item that it gives back when the deadline has come.
 ///
@@ -264,8 +266,7 @@ impl<T> TimingWheel<T> {
     /// ```
     #[inline]
     pub fn pop_expired_within(&mut self, now: Tick, budget: &mut usize) -> Step<T> {
-        let due = self.advance(now, budget);
-        let (index, deadline) = match due {
+        let (index, deadline) = match self.advance(now, budget) {
             Due::Nothing => return Step::Done,
             Due::Paused => return Step::Paused,
             Due::Late(deadline, index) => {
@@ -297,8 +298,7 @@ impl<T> TimingWheel<T> {
     /// That of `pop_expired`, which it does all but the last step of.
     #[doc(alias = "peek")]
     pub fn peek_expired(&mut self, now: Tick) -> Option<&T> {
-        let mut budget = usize::MAX;
-        let index = match self.advance(now, &mut budget) {
+        let index = match self.advance(now, &mut { usize::MAX }) {
             Due::Nothing | Due::Paused => return None,
             Due::Late(_, index) => index,
             Due::Tick(at) => self.levels.first_in(at).0,

@@ -21,11 +21,13 @@ const CLOSED: u32 = u32::MAX;
 
 /// A slab of items. An index comes with the generation of its slot; a slot whose generations are used up is
 /// never used again, so no pair of the two is handed out twice.
+#[allow(clippy::vec_box, reason = "see `segments`")]
 pub(super) struct Slots<T> {
     /// Segments of slots, each of which grows up to `SEGMENT`. Apart from the rest of a segment, so that the table
     /// through which every call goes is small.
     slots: Vec<Vec<Slot<T>>>,
-    segments: Vec<Segment>,
+    /// In boxes, so that a table that doubles copies little.
+    segments: Vec<Box<Segment>>,
     /// The segments that have memory and room, the one to use next last.
     open: Vec<u32>,
     /// The segments that gave their memory back.
@@ -36,6 +38,8 @@ pub(super) struct Slots<T> {
     /// and go in turn, this is all that is touched. To their segments they count as taken.
     recent: [u32; RECENT],
     recent_len: u32,
+    /// Memory that segments have given back, where the wheel keeps its [waste](super::waste).
+    pub(super) waste: Option<Vec<Vec<Slot<T>>>>,
     /// How many slots hold an item.
     len: usize,
     /// How many slots are free in their segments.
@@ -58,8 +62,8 @@ struct Segment {
     fresh: u32,
 }
 
-/// The generation is never 0, and where it is vacant it is the next one to use, or 0: retired.
-enum Slot<T> {
+/// A slot. The generation is never 0, and where it is vacant it is the next one to use, or 0: retired.
+pub(super) enum Slot<T> {
     Vacant { generation: u32 },
     Taken { generation: NonZeroU32, place: Place, item: T },
 }
@@ -75,6 +79,7 @@ impl<T> Slots<T> {
             open: Vec::new(),
             blank: Vec::new(),
             idle: Vec::new(),
+            waste: None,
             len: 0,
             vacant: 0,
             recent: [0; RECENT],
@@ -202,7 +207,7 @@ impl<T> Slots<T> {
     pub(super) fn heap_size(&self) -> usize {
         let slots: usize = self.slots.iter().map(Vec::capacity).sum();
         let numbers = self.open.capacity() + self.blank.capacity() + self.idle.capacity();
-        slots * size_of::<Slot<T>>() + self.segments.capacity() * (size_of::<Segment>() + 24) + numbers * 4
+        slots * size_of::<Slot<T>>() + self.segments.len() * (size_of::<Segment>() + 32) + numbers * 4
     }
 
     /// Index and place of everything that is taken.
@@ -358,8 +363,12 @@ impl<T> Slots<T> {
             None => {
                 let at = self.segments.len();
                 assert!(at < (1 << 32) / SEGMENT, "2^32 timers are the most that a wheel can hold");
-                self.segments.push(Segment::new());
+                self.segments.push(Box::new(Segment::new()));
                 self.slots.push(Vec::new());
+                // Room for each of them, so that to free a slot allocates nothing.
+                for list in [&mut self.open, &mut self.blank, &mut self.idle] {
+                    list.reserve(self.segments.len() - list.len());
+                }
                 at
             }
         };
@@ -378,7 +387,10 @@ impl<T> Slots<T> {
         let segment = &mut self.segments[at];
         debug_assert_eq!(segment.taken, 0);
         self.vacant -= segment.free.iter().map(|row| row.count_ones() as usize).sum::<usize>();
-        self.slots[at] = Vec::new();
+        let slots = std::mem::take(&mut self.slots[at]);
+        if let Some(waste) = &mut self.waste {
+            waste.push(slots);
+        }
         segment.free = [0; ROWS];
         segment.rows = 0;
         segment.first = segment.fresh;
@@ -402,7 +414,7 @@ impl<T> Slots<T> {
     #[cfg(test)]
     pub(super) fn age(&mut self, generation: u32) {
         assert!(self.segments.is_empty());
-        self.segments.push(Segment { first: generation, fresh: generation, ..Segment::new() });
+        self.segments.push(Box::new(Segment { first: generation, fresh: generation, ..Segment::new() }));
         self.slots.push(Vec::new());
         self.blank.push(0);
     }
