@@ -200,7 +200,9 @@ mod tests {
         let mut pool = Pool::new();
         let all: Vec<u32> = (0..1000 * SEGMENT).map(|n| pool.insert(n)).collect();
         let lists = (pool.open.capacity(), pool.bare.capacity());
-        all[1..].iter().for_each(|&index| drop(pool.remove(index)));
+        for &index in &all[1..] {
+            pool.remove(index);
+        }
         assert!(pool.has_waste());
         let mut waste = Vec::with_capacity(1);
         pool.exchange_waste(&mut waste);
