@@ -21,6 +21,7 @@ if ! cmp -s .ci/tools.txt target/tools/installed.txt; then
         -r .ci/tools.txt
     cp .ci/tools.txt target/tools/installed.txt
 fi
+command -v valgrind >/dev/null || apt_install valgrind || echo "valgrind is missing: ci/counts.sh needs it"
 command -v kcat >/dev/null || apt_install kcat || echo "kcat is missing: ci/e2e.sh needs it"
 [ -d "$(llvm_bin)" ] || apt_install "llvm-$(llvm_version)" ||
     echo "llvm-$(llvm_version) is missing: ci/tests.sh and ci/sanitizers.sh need it"
