@@ -24,11 +24,12 @@
 //! registering thread is the holder until it has added the last key: so nothing can be added to a list after the
 //! unlinking.
 //!
-//! **Nobody waits.** Who wants a look does `fetch_or(BUSY | LOOK)`. Where BUSY was clear, that has taken the hold;
-//! where it was set, the holder will find the mark. The holder:
+//! **Nobody waits.** Who wants a look takes the hold of an operation that is free, `compare_exchange(0, BUSY)`, and owes it the
+//! look. Where that fails it does `fetch_or(BUSY | LOOK)`: the holder will find the mark, or has just let go, and the hold
+//! is taken after all. The holder:
 //!
-//! 1. claims: `fetch_and(!LOOK)`. Decided? Then it acts, and is done.
-//! 2. was LOOK set? Then it looks; if the condition is met it decides, and acts.
+//! 1. claims, unless it owes a look from the start: `fetch_and(!LOOK)`. Decided? Then it acts, and is done.
+//! 2. was LOOK set, or is a look owed? Then it looks; if the condition is met it decides, and acts.
 //! 3. lets go: `compare_exchange(BUSY, 0)`. If that fails, something has come meanwhile: back to 1.
 //!
 //! After sixteen rounds it hands the operation on, BUSY and all, to a queue of the home shard, and asks for a drive.
@@ -59,7 +60,8 @@
 //!
 //! | operation | ordering | for |
 //! |---|---|---|
-//! | mark | Release | the state that changed before it is seen by the look |
+//! | take the hold to look | Acquire | the last holder's writes |
+//! | mark | AcqRel | the state that changed before it is seen by the look; it may take the hold |
 //! | claim | Acquire | of what the markers published, and of the hold |
 //! | let go | Release, Relaxed on failure | the next holder sees what this one wrote |
 //! | decide | AcqRel, Relaxed on failure | both: it may take the hold, and it publishes |
