@@ -158,6 +158,8 @@ error_codes! {
     MESSAGE_TOO_LARGE = 10;
     /// The coordinator is not available.
     COORDINATOR_NOT_AVAILABLE = 15;
+    /// Another server coordinates the group.
+    NOT_COORDINATOR = 16;
     /// The topic's name is not legal.
     INVALID_TOPIC_EXCEPTION = 17;
     /// Too few replicas are in sync; nothing was appended.
@@ -166,6 +168,18 @@ error_codes! {
     NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20;
     /// The acks are none of 0, 1 and -1.
     INVALID_REQUIRED_ACKS = 21;
+    /// The group has gone on to another generation.
+    ILLEGAL_GENERATION = 22;
+    /// The members of the group have no protocol in common.
+    INCONSISTENT_GROUP_PROTOCOL = 23;
+    /// The group's id is not legal.
+    INVALID_GROUP_ID = 24;
+    /// The group has no such member, or not any more.
+    UNKNOWN_MEMBER_ID = 25;
+    /// The session timeout is not one that the server allows.
+    INVALID_SESSION_TIMEOUT = 26;
+    /// The group is rebalancing: join again.
+    REBALANCE_IN_PROGRESS = 27;
     /// The version of the request is not served.
     UNSUPPORTED_VERSION = 35;
     /// The topic exists already.
@@ -196,6 +210,12 @@ error_codes! {
     FENCED_LEADER_EPOCH = 74;
     /// The request's leader epoch is newer than the server's.
     UNKNOWN_LEADER_EPOCH = 75;
+    /// Join again, with the id that comes with this.
+    MEMBER_ID_REQUIRED = 79;
+    /// The group takes nobody else in.
+    GROUP_MAX_SIZE_REACHED = 81;
+    /// Another member has the same instance id.
+    FENCED_INSTANCE_ID = 82;
     /// No topic has this id.
     UNKNOWN_TOPIC_ID = 100;
     /// The record is not legal.

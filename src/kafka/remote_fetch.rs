@@ -64,7 +64,7 @@ impl<P: JobPartition, J: Job> RemoteFetch<P, J> {
         };
         Progress {
             pending: count(|read| read.pending),
-            arrived: count(|read| !read.pending && read.result.is_ok()),
+            arrived: count(|read| read.result.is_ok()),
             failed: count(|read| !read.pending && read.result.is_err()),
             is_past_first: self.rest.is_none(),
         }
