@@ -6,6 +6,7 @@ mod jobs;
 mod kafka_delayed_operation;
 mod kafka_elsewhere;
 mod kafka_fetch_numbers;
+mod kafka_groups;
 mod kafka_replica_manager;
 mod known_faults;
 mod progress;

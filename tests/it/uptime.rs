@@ -12,10 +12,11 @@ use std::sync::LazyLock;
 /// nearer to the end.
 const STARTS: [u64; 5] = [1 << 30, (1 << 36) - 3, 1 << 42, 1 << 63, u64::MAX - (1 << 42)];
 
-const SUITES: [&str; 9] = [
+const SUITES: [&str; 10] = [
     "guarantees::",
     "kafka_delayed_operation::",
     "kafka_elsewhere::",
+    "kafka_groups::",
     "kafka_replica_manager::",
     "known_faults::",
     "progress::",
@@ -35,10 +36,11 @@ const FAR: [&str; 5] = [
 
 /// These race threads or pile up memory, and ask for no time; the last four have ages of their own, or count what moves
 /// from level to level.
-const BUT: [&str; 9] = [
+const BUT: [&str; 10] = [
     "::k1_",
     "::k9_",
     "a_chain_of_a_hundred_thousand",
+    "whatever_five_threads_ask",
     "field_reports::real_time",
     "field_reports::threads",
     "a_purgatory_of_any_age",
