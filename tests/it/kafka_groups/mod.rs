@@ -228,6 +228,7 @@ fn a_member_that_goes_silent_is_missed_after_its_session_and_not_before() {
     let state =
         || world.coordinator.inside(0, |inside| (inside.state, inside.generation, inside.ids().len()));
     assert_eq!(state(), (State::Stable, 1, 3));
+    world.assert_waits(3);
     clients.truncate(2); // the third was heard of a second ago
     step(&mut clients, SESSION.as_secs() - 2);
     assert_eq!(state(), (State::Stable, 1, 3), "it may still come");
@@ -235,4 +236,5 @@ fn a_member_that_goes_silent_is_missed_after_its_session_and_not_before() {
     assert_eq!(state(), (State::Preparing, 1, 2), "it is missed");
     step(&mut clients, 6);
     assert_eq!(state(), (State::Stable, 2, 2));
+    world.assert_waits(2);
 }
