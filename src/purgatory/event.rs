@@ -130,8 +130,9 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         }
     }
 
+    /// No call of the trampoline's: it causes no callback, and must not run those that a drive has left behind, since its
+    /// caller may hold a lock that they take.
     pub(super) fn reset_timeout(self: &Arc<Self>, id: OperationId, timeout: Duration) -> bool {
-        let _call = Call::enter();
         let due = self.due_in(timeout);
         self.find(id).is_some_and(|waiter| self.reset(&waiter, due))
     }

@@ -252,6 +252,8 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     /// Returns false if the operation has ended or a drive has begun to expire it, and changes nothing then; so in its
     /// own callback, where whoever wants to go on registers again. Where it returns true, the former deadline is void,
     /// even if it has passed.
+    ///
+    /// Runs no look and no callback: a lock that these take may be held.
     #[doc(alias = "extend")]
     pub fn reset_timeout(&self, id: OperationId, timeout: Duration) -> bool {
         self.engine.reset_timeout(id, timeout)

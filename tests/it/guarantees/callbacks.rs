@@ -86,6 +86,30 @@ fn a_chain_of_a_hundred_thousand_completions_costs_no_stack() {
     run.unwrap().join().unwrap();
 }
 
+/// So it may be done under a lock that callbacks take: heartbeats of a group do.
+#[test]
+fn a_reset_runs_no_callback_that_a_bounded_drive_has_left_behind() {
+    const CALLBACKS: u32 = 3000;
+    let bench = Bench::new();
+    let reset = bench.watch(CALLBACKS, NEVER, &[0]);
+    let others: Vec<Handle> = (1..CALLBACKS).map(|number| bench.watch(number, NEVER, &[number])).collect();
+    let (mut op, purgatory) = (bench.probe(0), Arc::clone(&bench.purgatory));
+    op.at_end = Some(Box::new(move |_| {
+        others.iter().for_each(|handle| assert!(purgatory.force_complete(handle.id)));
+    }));
+    let _ = bench.wait(op, ms_of(1), &[0]);
+    bench.advance(1);
+    let _ = bench.purgatory.expire();
+    let ended = bench.take_log().len();
+    assert!(ended < CALLBACKS as usize, "the pass was bounded");
+    assert!(bench.purgatory.reset_timeout(reset.id, ms_of(5)));
+    assert_eq!(bench.take_log(), []);
+    while bench.purgatory.expire().expired == 0 {
+        bench.advance(1);
+    }
+    assert_eq!(ended + bench.take_log().len(), CALLBACKS as usize + 1);
+}
+
 #[test]
 #[cfg(debug_assertions)]
 fn a_look_that_signals_is_a_mistake_that_ends_its_operation_in_debug_builds() {
