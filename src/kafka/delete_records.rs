@@ -27,7 +27,7 @@ pub const NO_LOW_WATERMARK: i64 = -1;
 /// Implemented by the broker; called from looks, so it must not signal keys.
 pub trait DeletePartition {
     /// How the partition stands on this server at this moment, read under one lock.
-    fn standing(&self) -> Standing;
+    fn delete_standing(&self) -> Standing;
 }
 
 /// How a partition stands on this server.
@@ -113,7 +113,7 @@ pub fn decide(standing: Standing, requested_offset: i64) -> Option<(ErrorCode, i
 ///
 /// struct Partition(Arc<AtomicI64>);
 /// impl DeletePartition for Partition {
-///     fn standing(&self) -> Standing {
+///     fn delete_standing(&self) -> Standing {
 ///         Standing::Leader { low_watermark: self.0.load(Ordering::Acquire) }
 ///     }
 /// }
@@ -145,7 +145,8 @@ impl<P: DeletePartition> Part for PartitionStatus<P> {
     }
 
     fn look(&mut self) {
-        if let Some((error, low_watermark)) = decide(self.partition.standing(), self.requested_offset) {
+        if let Some((error, low_watermark)) = decide(self.partition.delete_standing(), self.requested_offset)
+        {
             (self.error, self.low_watermark) = (error, low_watermark);
             self.pending = false;
         }

@@ -12,7 +12,7 @@ use crate::{ManualClock, Outcome, Purgatory};
 struct Hand(Rc<Cell<Standing>>);
 
 impl DeletePartition for Hand {
-    fn standing(&self) -> Standing {
+    fn delete_standing(&self) -> Standing {
         self.0.get()
     }
 }

@@ -9,6 +9,8 @@
 //! * **h2** Whatever is heard of a member, heartbeat, join, sync or commit, moves the deadline with
 //!   [`reset_timeout`](crate::Purgatory::reset_timeout) to what the member's [`Phase`] says. This runs no look and no
 //!   callback, so it may be done under the group's lock.
+//!   **h2a** The session itself begins after that lock is released, since registering looks. Once its id is stored, the
+//!   deadline is set once more to what the phase says by then: what was heard before could not move it.
 //! * **h3** If that answers no, the session is over and the member about to be removed: its request is answered with
 //!   `UNKNOWN_MEMBER_ID`. Of a heartbeat and an expiry at the same moment exactly one has its way.
 //! * **h4** A member that waits for the answer to its join or sync cannot send heartbeats: its session is paused. **h4a** One
@@ -19,7 +21,6 @@
 //!   lock, so the member may have left since: it takes the group's lock and asks for it first.
 
 use crate::{DelayedOperation, Outcome};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a member may wait for its first rebalance to end (h4a).
@@ -29,12 +30,6 @@ pub const NEW_MEMBER_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 pub trait SessionMember {
     /// Whether the member has been removed or its group is dead, read under the group's lock (h5).
     fn is_gone(&self) -> bool;
-}
-
-impl<M: SessionMember + ?Sized> SessionMember for Arc<M> {
-    fn is_gone(&self) -> bool {
-        (**self).is_gone()
-    }
 }
 
 /// What a member is about, as far as its session is concerned.

@@ -111,6 +111,16 @@ fn each_heartbeat_counts_the_whole_session_timeout_from_then() {
 }
 
 #[test]
+fn what_was_heard_before_the_session_began_counts_when_its_id_is_stored() {
+    // h2a. The rebalance in which the member is new ends before its session begins.
+    let group = Group::new();
+    let session = group.admit(1, Phase::New);
+    let by_now = Phase::Live;
+    assert!(group.hear(1, session, by_now));
+    assert_eq!(group.after(SESSION), [(1, Outcome::Expired, true)]);
+}
+
+#[test]
 fn a_heartbeat_after_the_end_of_its_session_is_told_so() {
     // h3
     let group = Group::new();

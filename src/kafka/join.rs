@@ -19,7 +19,6 @@
 //!   end are signals on its key, given after the group's lock is released.
 
 use crate::{DelayedOperation, Outcome};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// What a waiting rebalance asks of its group: how it stands now.
@@ -28,12 +27,6 @@ use std::time::Duration;
 pub trait JoinGroup {
     /// How the group stands at this moment, read under its lock.
     fn join_standing(&self) -> Standing;
-}
-
-impl<G: JoinGroup + ?Sized> JoinGroup for Arc<G> {
-    fn join_standing(&self) -> Standing {
-        (**self).join_standing()
-    }
 }
 
 /// How a group stands with regard to a rebalance.

@@ -86,6 +86,29 @@ pub use sync::DelayedSync;
 pub use topics::{DelayedCreatePartitions, DelayedDeleteTopics};
 
 use std::fmt;
+use std::sync::Arc;
+
+/// A broker shares its partitions, groups and topics, and cannot implement these traits for an `Arc` itself.
+macro_rules! implement_for_arcs {
+    ($($trait:path: $method:ident -> $output:ty;)*) => {
+        $(impl<T: $trait + ?Sized> $trait for Arc<T> {
+            fn $method(&self) -> $output {
+                (**self).$method()
+            }
+        })*
+    };
+}
+
+implement_for_arcs! {
+    delete_records::DeletePartition: delete_standing -> delete_records::Standing;
+    elect_leader::ElectedPartition: leader -> Option<i32>;
+    future::JobPartition: error -> Option<ErrorCode>;
+    heartbeat::SessionMember: is_gone -> bool;
+    join::JoinGroup: join_standing -> join::Standing;
+    produce::ProducePartition: standing -> produce::Standing;
+    sync::SyncGroup: sync_standing -> sync::Standing;
+    topics::TopicWork: outstanding -> usize;
+}
 
 /// An error code of Kafka's protocol.
 ///

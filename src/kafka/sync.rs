@@ -14,7 +14,6 @@
 //!   group's lock is released. Heartbeats have a purgatory or a key of their own: they must not end this wait.
 
 use crate::{DelayedOperation, Outcome};
-use std::sync::Arc;
 
 /// What the wait for syncs asks of its group: how it stands now.
 ///
@@ -22,12 +21,6 @@ use std::sync::Arc;
 pub trait SyncGroup {
     /// How the group stands at this moment, read under its lock.
     fn sync_standing(&self) -> Standing;
-}
-
-impl<G: SyncGroup + ?Sized> SyncGroup for Arc<G> {
-    fn sync_standing(&self) -> Standing {
-        (**self).sync_standing()
-    }
 }
 
 /// How a group stands with regard to syncs.
