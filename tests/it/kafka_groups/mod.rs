@@ -238,3 +238,33 @@ fn a_member_that_goes_silent_is_missed_after_its_session_and_not_before() {
     assert_eq!(state(), (State::Stable, 2, 2));
     world.assert_waits(2);
 }
+
+#[test]
+fn a_member_that_sends_heartbeats_and_never_syncs_is_removed_at_the_rebalance_timeout() {
+    let world = World::new();
+    let coordinator = &world.coordinator;
+    let [syncs, never] = [Slot::default(), Slot::default()];
+    for slot in [&syncs, &never] {
+        coordinator.join(0, None, slot);
+    }
+    world.after(3 * SECOND); // the initial delay, in which one more came
+    assert!(syncs.lock().unwrap().is_none(), "so there is another");
+    world.after(3 * SECOND);
+    let [syncs, never] =
+        [syncs, never].map(|slot| slot.lock().unwrap().take().expect("joined").expect("no error"));
+    let slot = Slot::default();
+    coordinator.sync(0, syncs.0, syncs.1, &slot);
+    assert_eq!(slot.lock().unwrap().take(), Some(Ok(syncs)), "it leads");
+    for _ in 1..REBALANCE.as_secs() {
+        world.after(SECOND);
+        assert_eq!(
+            [syncs, never].map(|(id, generation)| coordinator.heartbeat(0, id, generation)),
+            [Ok(()); 2]
+        );
+    }
+    world.after(SECOND);
+    assert_eq!(world.group(0), (State::Preparing, vec![syncs.0]));
+    assert_eq!(coordinator.heartbeat(0, never.0, never.1), Err(ErrorCode::UNKNOWN_MEMBER_ID));
+    assert_eq!(coordinator.heartbeat(0, syncs.0, syncs.1), Err(ErrorCode::REBALANCE_IN_PROGRESS));
+    world.desert();
+}
