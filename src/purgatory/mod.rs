@@ -145,7 +145,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     ///
     /// O(keys), with one hold of a lock for all keys that live in the first one's shard, up to 64, and one for each other.
     ///
-    /// An operation that waits on up to two keys is one allocation, and its end is none. With three keys it is three, and a
+    /// An operation that waits on up to four keys is one allocation, and its end is none. With five keys it is three, and a
     /// fourth when it ends; with more keys its lists of them grow as vectors do. Tables grow with the number of operations
     /// and shrink after a burst.
     #[doc(alias = "tryCompleteElseWatch")]

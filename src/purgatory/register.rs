@@ -15,7 +15,9 @@
 
 use crate::operation::cell::{Cell, Look};
 use crate::operation::{DelayedOperation, Outcome};
-use crate::purgatory::engine::{Engine, LINK_STEP, Link, Links, Nth, Shard, SpareKeys, Timed, Waiter};
+use crate::purgatory::engine::{
+    Engine, INLINE, LINK_STEP, Link, Links, Nth, Shard, SpareKeys, Timed, Waiter,
+};
 use crate::purgatory::results::{OperationId, Registration, RejectReason, Rejected, Watch};
 use crate::sync::{Arc, AtomicU64, Ordering, planted};
 use crate::tick::Tick;
@@ -28,7 +30,7 @@ use std::time::Duration;
 /// Up to this many keys are compared pairwise to find one that was given twice; more are sorted by hash first.
 const PAIRWISE: usize = 8;
 
-type Wants<K> = SmallVec<[Want<K>; 4]>;
+type Wants<K> = SmallVec<[Want<K>; INLINE]>;
 
 /// A watch, with its key's hash.
 struct Want<K> {
