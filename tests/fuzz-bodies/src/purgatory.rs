@@ -8,6 +8,8 @@ use std::time::Duration;
 
 /// After each step everything is compared, so a script takes the square of its length.
 const MAX_STEPS: usize = 120;
+/// More than these could tire a holder.
+const MAX_ASKS: usize = 12;
 /// The last tick at which a clock can stand: the one after it is *never*.
 const LAST: u64 = u64::MAX - 1;
 
@@ -38,15 +40,11 @@ fn script(bytes: &mut Unstructured<'_>) -> Result<PurgatoryScript> {
 
 fn step(bytes: &mut Unstructured<'_>) -> Result<PurgatoryStep> {
     Ok(match bytes.int_in_range(0..=23)? {
-        0..=6 => PurgatoryStep::Register(Arc::new(Plan {
-            timeout: duration(bytes)?,
-            keys: keys(bytes)?,
-            then: then(bytes)?,
-            ..Plan::default()
-        })),
+        kind @ 0..=6 => PurgatoryStep::Register(Arc::new(plan(bytes, kind < 3)?)),
         7 => PurgatoryStep::Set(key(bytes)?),
         8 | 9 => PurgatoryStep::Clear(key(bytes)?),
-        10 | 11 => PurgatoryStep::Check(key(bytes)?),
+        10 => PurgatoryStep::Check(key(bytes)?),
+        11 => PurgatoryStep::CheckUpTo(key(bytes)?, number(bytes)?),
         12 => PurgatoryStep::Force(pick(bytes)?),
         13 => PurgatoryStep::ForceKey(key(bytes)?),
         14 => PurgatoryStep::Cancel(pick(bytes)?),
@@ -59,6 +57,24 @@ fn step(bytes: &mut Unstructured<'_>) -> Result<PurgatoryStep> {
         22 => PurgatoryStep::Shutdown,
         _ => PurgatoryStep::HandBack,
     })
+}
+
+fn plan(bytes: &mut Unstructured<'_>, at_numbers: bool) -> Result<Plan> {
+    let (timeout, keys, then) = (duration(bytes)?, keys(bytes)?, then(bytes)?);
+    let mut plan = Plan { timeout, keys, then, ..Plan::default() };
+    if at_numbers {
+        for _ in &plan.keys {
+            let at = if bytes.ratio(3, 4)? { Some(number(bytes)?) } else { None };
+            plan.at.push(at);
+        }
+        plan.asks = (0..bytes.int_in_range(0..=MAX_ASKS)?).map(|_| number(bytes)).collect::<Result<_>>()?;
+    }
+    Ok(plan)
+}
+
+/// What is waited for at a key: small, or any.
+fn number(bytes: &mut Unstructured<'_>) -> Result<u64> {
+    if bytes.ratio(1, 8)? { bytes.arbitrary() } else { bytes.int_in_range(0..=9) }
 }
 
 /// A few ticks, some around the boundaries of the wheel's levels, or any number.
