@@ -11,8 +11,9 @@
 //! what is missing then is divided anew: some numbers fall, which the purgatory allows for.
 //!
 //! * **b1** A partition whose place is unknown (f1), or that adds all that is wanted of it, is waited for no more.
-//! * **b2** One of which it is not known what it will add, since a place or a progress is not known or the follower is
-//!   throttled, has the fetch asked at every event, on all its partitions: the other numbers would be wrong.
+//! * **b2** One of which it is not known what it will add or when it may end the wait has the fetch asked at every event, on
+//!   all its partitions: with it the other numbers would be wrong. That is so if a place or a progress is not known, if the
+//!   fetch is at the end of a segment that is not the last (f4), and for a throttled follower: nobody signals the end of that.
 //! * **b3** What is no matter of bytes is none of a number: a segment rolled, a log truncated, a leader lost are signalled
 //!   to all who wait, and all are asked.
 

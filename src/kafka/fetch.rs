@@ -361,11 +361,9 @@ fn available_bytes<P: FetchPartition>(fetch: &PartitionFetch<P>, end: OffsetPlac
 
 /// What a partition that adds so many bytes may add yet.
 fn growth<P: FetchPartition>(fetch: &PartitionFetch<P>, end: OffsetPlace, bytes: u64) -> Growth {
-    if bytes >= fetch.max_bytes {
-        return Growth::Nothing; // b1
-    }
     let is_known = fetch.start.bytes_before(end).is_some() && !fetch.partition.is_throttled();
     match end.progress {
+        Some(_) if is_known && bytes >= fetch.max_bytes => Growth::Nothing, // b1
         // Bytes before the start do not count.
         Some(progress) if is_known => Growth::From(progress.max(fetch.start.progress.unwrap_or(0))),
         _ => Growth::Unknown, // b2

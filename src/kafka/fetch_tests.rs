@@ -398,3 +398,40 @@ fn kafka_quotas_test_a_consumer_completes_on_the_same_and_on_an_older_segment() 
     let older = from(START, ends_at(OffsetPlace::new(100, 50, 500)));
     assert_eq!(decide(&consumer(1), &[older]), answer(Reason::OlderSegment));
 }
+
+#[test]
+fn a_fetch_that_lacks_bytes_waits_for_its_share_on_each_partition() {
+    let progress = |place: OffsetPlace, bytes| place.with_progress(bytes);
+    let at_end = |end: Hand, start| from(start, end);
+    // 250 bytes of 1000 are there, and two partitions can add to them.
+    let behind = at_end(ends_at(progress(END, 7500)), progress(START, 7250));
+    let none_yet = at_end(ends_at(progress(START, 90)), progress(START, 90));
+    let unknown = PartitionFetch { start: OffsetPlace::UNKNOWN, ..behind.clone() };
+    let capped = PartitionFetch { max_bytes: 0, ..behind.clone() };
+    let throttled = at_end(Hand { throttled: true, ..ends_at(progress(END, 7500)) }, progress(START, 7250));
+    let closed = at_end(ends_at(progress(OffsetPlace::new(50, 50, 0), 7250)), progress(START, 7250));
+    let numbers = |partitions: &[&PartitionFetch<Hand>]| {
+        let partitions: Vec<_> = partitions.iter().map(|fetch| (*fetch).clone()).collect();
+        let count = partitions.len();
+        let mut fetch = DelayedFetch::new(follower(1000), partitions, |_, _| ());
+        assert_eq!(fetch.watches(|_| 1).collect::<Vec<_>>(), vec![Watch::at(1, 0); count]);
+        assert_eq!(fetch.next_progress(0), None, "nothing is known before the first look");
+        assert!(!fetch.try_complete());
+        (0..count).map(|nth| fetch.next_progress(nth).expect("a number")).collect::<Vec<u64>>()
+    };
+    const MAX: u64 = u64::MAX;
+    assert_eq!(numbers(&[&behind]), [8250]);
+    assert_eq!(numbers(&[&behind, &none_yet]), [7875, 465]);
+    assert_eq!(numbers(&[&behind, &unknown, &capped, &none_yet]), [7875, MAX, MAX, 465]);
+    // Bytes before the start are none of the thousand.
+    assert_eq!(numbers(&[&at_end(ends_at(progress(START, 90)), progress(START, 100))]), [1100]);
+    // What may end the wait unseen is asked at every event, and so is everything with it.
+    for odd in [
+        &throttled,
+        &closed,
+        &at_end(ends_at(END), START),
+        &PartitionFetch { max_bytes: 0, ..closed.clone() },
+    ] {
+        assert_eq!(numbers(&[&behind, odd, &unknown]), [0, 0, 0]);
+    }
+}

@@ -307,8 +307,6 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 256 } else { 4096 }))]
-
     /// After each event the same fetches have ended.
     #[test]
     fn a_fetch_at_numbers_ends_at_the_event_at_which_one_that_is_always_asked_does(
