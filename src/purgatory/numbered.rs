@@ -66,7 +66,8 @@ impl Numbered {
     }
 
     /// Takes the nodes from `from` on, in order, that are at no more than `up_to` and registered before the walk of this
-    /// number. Goes past no more than `limit` of them; returns the place to go on from, if there may be more.
+    /// number. Goes past no more than `limit` of them; returns the number of the first of the list from there on, whether in
+    /// reach or not, and the place to go on from, if there may be more.
     ///
     /// A watcher that rises comes before the walk again. Each that is taken is looked at, so one that this walk has taken, or
     /// a younger one, is left out: that one's look comes after this walk began, and so sees its event.
@@ -77,15 +78,19 @@ impl Numbered {
         up_to: u64,
         limit: usize,
         mut take: impl FnMut(u32),
-    ) -> Option<Place> {
+    ) -> (Option<u64>, Option<Place>) {
         let up_to = if planted("short-of-the-number") { up_to.saturating_sub(1) } else { up_to };
-        let last = Place { at: up_to, registration: u64::MAX, ..from };
-        if from > last {
-            return None;
-        }
-        for (seen, (place, entry)) in self.order.range(from..=last).enumerate() {
+        let mut first = None;
+        for (seen, (place, entry)) in self.order.range(from..).enumerate() {
+            if place.list != from.list {
+                break;
+            }
+            first.get_or_insert(place.at);
+            if place.at > up_to {
+                break;
+            }
             if seen == limit {
-                return Some(*place);
+                return (first, Some(*place));
             }
             steps::count(1);
             let entry = &mut self.entries[*entry];
@@ -94,7 +99,7 @@ impl Numbered {
                 take(entry.node);
             }
         }
-        None
+        (first, None)
     }
 
     /// Whether there is waste.
@@ -108,12 +113,13 @@ impl Numbered {
         self.entries.exchange_waste(empty);
     }
 
-    /// Checks the entry of a node.
+    /// Checks the entry of a node, and returns its number.
     #[cfg(test)]
-    pub(super) fn check(&self, entry: u32, node: u32, list: u32, registration: u64) {
+    pub(super) fn check(&self, entry: u32, node: u32, list: u32, registration: u64) -> u64 {
         let Entry { place, node: own, .. } = self.entries[entry];
         assert_eq!((own, place.list, place.registration), (node, list, registration));
         assert_eq!(self.order.get(&place), Some(&entry));
+        place.at
     }
 
     #[cfg(test)]

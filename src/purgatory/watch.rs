@@ -67,6 +67,8 @@ struct List<K> {
     /// The watchers without a number, and those at one.
     plain: Chain,
     numbered: Chain,
+    /// Nobody waits at a lower number than this, so that most events need not search.
+    lowest: u64,
     watchers: u32,
     cursors: u32,
 }
@@ -160,6 +162,7 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
     /// Lets a watcher wait on a key at a number, and returns its node. O(log n) with n watchers at a number.
     pub(crate) fn watch_at(&mut self, hash: u64, key: K, at: u64, watcher: W) -> (u32, Option<K>) {
         let (list, spare) = self.join(hash, key);
+        self.lower(list, at);
         let entry = self.numbered.insert(Place { list, at, registration: self.next_number });
         let node = self.append(list, watcher, entry);
         self.numbered.set_node(entry, node);
@@ -179,19 +182,33 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
 
     /// Lets a watcher that waits at a number wait at another one. Returns whether that is a lower one.
     pub(crate) fn move_to(&mut self, node: u32, at: u64) -> bool {
-        self.numbered.move_to(self.nodes[node].entry, at)
+        let Node { list, entry, .. } = self.nodes[node];
+        let lower = self.numbered.move_to(entry, at);
+        if lower {
+            self.lower(list, at);
+        }
+        lower
     }
 
-    /// Begins a walk along a key's list and takes its first step. `None`: nobody waits on the key.
+    fn lower(&mut self, list: u32, at: u64) {
+        let lowest = &mut self.lists[list].lowest;
+        *lowest = at.min(*lowest);
+    }
+
+    /// Begins a walk along a key's list and takes its first step. `None`: nobody on it is in reach.
     #[inline]
     pub(crate) fn walk<Q>(&mut self, hash: u64, key: &Q, reach: Reach, out: &mut Taken<W>) -> Option<Walk>
     where
         Q: Equivalent<K> + ?Sized,
     {
         let list = self.find(hash, key)?;
+        let List { plain, lowest, .. } = self.lists[list];
+        if plain.head == NONE && matches!(reach, Reach::UpTo(up_to) if up_to < lowest) {
+            return None;
+        }
         let mut walk = Walk { list, number: self.next_number, reach, place: At::Over };
         self.next_number += 1;
-        self.walk_from(self.lists[list].plain.head, false, &mut walk, out);
+        self.walk_from(plain.head, false, &mut walk, out);
         Some(walk)
     }
 
@@ -200,7 +217,7 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
         match walk.place {
             At::Over => None,
             At::Number(place) => {
-                self.walk_numbers(place, walk, out);
+                let _ = self.walk_numbers(place, walk, out);
                 None
             }
             At::Cursor(next) if planted("no-cursor") => {
@@ -224,24 +241,31 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
 
     /// A step along a chain from a node on, and on to those at a number if it comes to the end of the others.
     fn walk_from(&mut self, node: u32, is_numbered: bool, walk: &mut Walk, out: &mut Taken<W>) {
-        let first_at_a_number = self.lists[walk.list].numbered.head;
+        let List { numbered: Chain { head: first_at_a_number, .. }, lowest, .. } = self.lists[walk.list];
         if let Some(rest) = self.take_step(node, walk.number, out) {
             walk.place = At::Cursor(self.insert_cursor_before(rest));
         } else if first_at_a_number == NONE || is_numbered {
             walk.place = At::Over;
-        } else if walk.reach == Reach::All {
-            self.walk_from(first_at_a_number, true, walk, out);
         } else {
-            self.walk_numbers(Place { list: walk.list, at: 0, registration: 0 }, walk, out);
+            match walk.reach {
+                Reach::All => self.walk_from(first_at_a_number, true, walk, out),
+                Reach::UpTo(up_to) if up_to < lowest => walk.place = At::Over,
+                Reach::UpTo(_) => {
+                    let from = Place { list: walk.list, at: 0, registration: 0 };
+                    self.lists[walk.list].lowest = self.walk_numbers(from, walk, out);
+                }
+            }
         }
     }
 
-    fn walk_numbers(&mut self, from: Place, walk: &mut Walk, out: &mut Taken<W>) {
-        let Reach::UpTo(up_to) = walk.reach else { return };
+    /// A step along the map. Returns the first number that it has found, whether in reach or not.
+    fn walk_numbers(&mut self, from: Place, walk: &mut Walk, out: &mut Taken<W>) -> u64 {
+        let Reach::UpTo(up_to) = walk.reach else { unreachable!("other walks go along the chains") };
         let nodes = &self.nodes;
         let take = |node: u32| out.extend(nodes[node].watcher.clone());
-        let rest = self.numbered.take_step(from, walk.number, up_to, WALK_STEP, take);
+        let (first, rest) = self.numbered.take_step(from, walk.number, up_to, WALK_STEP, take);
         walk.place = rest.map_or(At::Over, At::Number);
+        first.unwrap_or(u64::MAX)
     }
 
     /// Ends a walk early. Returns the key if nobody is left on it.
@@ -328,7 +352,15 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
     }
 
     fn add_list(&mut self, hash: u64, key: K) -> u32 {
-        let list = List { hash, key, plain: Chain::EMPTY, numbered: Chain::EMPTY, watchers: 0, cursors: 0 };
+        let list = List {
+            hash,
+            key,
+            plain: Chain::EMPTY,
+            numbered: Chain::EMPTY,
+            lowest: u64::MAX,
+            watchers: 0,
+            cursors: 0,
+        };
         let index = self.lists.insert(list);
         self.by_key.insert(hash, index, |list| self.lists[list].hash);
         index
@@ -434,7 +466,8 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
                     cursors += u32::from(entry.watcher.is_none());
                     entries += usize::from(is_numbered && entry.watcher.is_some());
                     if is_numbered && entry.watcher.is_some() {
-                        self.numbered.check(entry.entry, node, index, entry.number);
+                        let at = self.numbered.check(entry.entry, node, index, entry.number);
+                        assert!(list.lowest <= at);
                     }
                     nodes += 1;
                     (prev, node) = (node, entry.next);

@@ -139,6 +139,30 @@ fn a_walk_without_looks_takes_each_once_in_order_of_registration_though_they_mov
 }
 
 #[test]
+fn an_event_that_reaches_nobody_need_not_search_until_somebody_waits_lower() {
+    let mut lists = WatchLists::new();
+    let nodes: Vec<u32> = (0..10).map(|w| lists.watch_at(1, 1, 100 * u64::from(w), w).0).collect();
+    let reached = |lists: &mut WatchLists<u64, u32>, up_to| {
+        let mut out = Taken::new();
+        let walk = lists.walk(1, &1, reach(up_to), &mut out);
+        lists.check_invariants();
+        walk.map(|walk| (walk.is_over(), out.into_vec()))
+    };
+    lists.unwatch(nodes[0]);
+    assert_eq!(reached(&mut lists, 99), Some((true, vec![])), "that nobody is left there is found now");
+    assert_eq!(reached(&mut lists, 99), None, "and known then");
+    assert_eq!(reached(&mut lists, 100), Some((true, vec![1])));
+    lists.move_to(nodes[9], 50);
+    assert_eq!(reached(&mut lists, 50), Some((true, vec![9])));
+    lists.move_to(nodes[9], 120);
+    lists.watch_at(1, 1, 60, 10);
+    assert_eq!(reached(&mut lists, 60), Some((true, vec![10])));
+    lists.watch(1, 1, 11);
+    assert_eq!(reached(&mut lists, 0), Some((true, vec![11])), "those without a number are always in reach");
+    assert_eq!(reached(&mut lists, u64::MAX), Some((true, vec![11, 10, 1, 9, 2, 3, 4, 5, 6, 7, 8])));
+}
+
+#[test]
 fn keys_with_the_same_hash_have_lists_of_their_own() {
     let mut lists = WatchLists::new();
     let (a, _) = lists.watch(7, 1u64, 10u32);
