@@ -1,7 +1,7 @@
 //! The hot paths of the library, one at a time: `ixion-counts PATH` prepares, and then runs the path [`TIMES`] times in
 //! `counted`, whose instructions callgrind counts. `ixion-counts` alone lists the paths. See `ci/counts.sh`.
 
-use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory, Tick, TimerId, TimingWheel};
+use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory, Tick, TimerId, TimingWheel, Watch};
 use std::hint::black_box;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -81,7 +81,24 @@ const PATHS: &[(&str, fn() -> Run)] = &[
             }
         })
     }),
+    ("up-to-none-of-10000", || {
+        let (purgatory, _) = waiting_at_numbers();
+        Box::new(move |n| assert_eq!(purgatory.check_and_complete_up_to(&HOT, n), 0))
+    }),
+    ("up-to-one-of-10000", || {
+        let (purgatory, ready) = waiting_at_numbers();
+        Box::new(move |n| {
+            ready.store(0, Ordering::Relaxed);
+            let op = Op(Arc::clone(&ready));
+            let _ = black_box(purgatory.try_complete_else_watch_at(op, HOUR, [Watch::at(HOT, n)]));
+            ready.store(1, Ordering::Relaxed);
+            assert_eq!(purgatory.check_and_complete_up_to(&HOT, n), 1);
+        })
+    }),
 ];
+
+/// The key that all wait on at numbers, each at another one that no path reaches.
+const HOT: u64 = u64::MAX;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -111,6 +128,15 @@ fn filled() -> TimingWheel<u64> {
 /// A purgatory with an operation on each of the keys up to [`BESIDE`], and the flag that they look at.
 fn waiting() -> (Waiting, Arc<AtomicU64>) {
     let (purgatory, ready, _) = waiting_at();
+    (purgatory, ready)
+}
+
+fn waiting_at_numbers() -> (Waiting, Arc<AtomicU64>) {
+    let (purgatory, ready) = waiting();
+    for n in 0..BESIDE {
+        let watch = Watch::at(HOT, (1 << 40) + n);
+        let _ = black_box(purgatory.try_complete_else_watch_at(Op(Arc::clone(&ready)), HOUR, [watch]));
+    }
     (purgatory, ready)
 }
 
