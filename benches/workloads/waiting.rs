@@ -40,9 +40,28 @@ impl<P: Peer> Waiting<P> {
 
     #[inline]
     pub fn replace_one(&mut self) {
+        let j = self.pick();
+        self.stop(j);
+        self.start(j);
+    }
+
+    /// Chooses one of them.
+    #[inline]
+    pub fn pick(&mut self) -> usize {
         let j = self.random.below(self.ids.len());
+        assert!(self.ids[j].is_some(), "it waits");
+        j
+    }
+
+    /// Stops that one. It must then be started before anything else.
+    #[inline]
+    pub fn stop(&mut self, j: usize) {
         let id = self.ids[j].take().expect("it waits");
         self.peer.stop(id);
+    }
+
+    #[inline]
+    pub fn start(&mut self, j: usize) {
         self.ids[j] = Some(self.peer.start(self.delays.next(), Payload::new(j as u32)));
     }
 
@@ -71,10 +90,20 @@ impl<P: Peer> Waiting<P> {
         }
     }
 
-    /// Lets a millisecond pass.
+    /// Lets a millisecond pass, and starts again what expires.
     pub fn tick(&mut self) {
+        self.pass();
+        self.renew();
+    }
+
+    /// Lets a millisecond pass; what expires must then be renewed.
+    #[inline]
+    pub fn pass(&mut self) {
         let expired = &mut self.expired;
         self.peer.pass(1, 1, |_, payload| expired.push(payload.number));
+    }
+
+    pub fn renew(&mut self) {
         let _guard = self.peer.enter();
         for j in self.expired.drain(..) {
             let id = &mut self.ids[j as usize];
