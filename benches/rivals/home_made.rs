@@ -108,6 +108,15 @@ impl<O: DelayedOperation> HomeMade<O> {
         self.decide(waiting).then(|| waiting.op.lock().take()).flatten()
     }
 
+    /// Completes an operation, whatever it waits for.
+    pub fn force_complete(&self, waiting: &Waiting<O>) -> bool {
+        let first = self.decide(waiting);
+        if first {
+            waiting.op.lock().take().expect("it is decided once").on_complete(Outcome::Forced);
+        }
+        first
+    }
+
     /// Expires what is due, and purges.
     pub fn expire(&self) {
         let now = self.start.elapsed().as_millis() as u64;

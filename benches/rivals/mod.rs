@@ -8,6 +8,7 @@ pub mod home_made;
 pub mod layouts;
 pub mod nexus;
 pub mod peer;
+pub mod purgatories;
 pub mod shared;
 pub mod sleep;
 pub mod tree;

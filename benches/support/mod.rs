@@ -3,14 +3,17 @@
 pub mod lazy;
 pub mod linked;
 mod payload;
+pub mod process;
 mod quantiles;
 mod stopwatch;
 mod table;
+mod units;
 
 pub use payload::{Payload, dropped};
 pub use quantiles::{median, quantile};
 pub use stopwatch::Stopwatch;
 pub use table::{Table, figure};
+pub use units::{count, megabytes, pick, quantiles, time};
 
 use criterion::{BenchmarkGroup, Criterion, SamplingMode, measurement::WallTime};
 use std::time::Duration;
