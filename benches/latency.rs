@@ -40,7 +40,7 @@ fn main() {
     };
     let ticks = if is_smoke() { 2 } else { 400 };
     let overhead = overhead();
-    println!("## Timers: how long one takes, and the slowest of many\n");
+    println!("### Timers: how long one takes, and the slowest of many\n");
     println!(
         "Nanoseconds: the median / the 99th of a hundred / the 999th of a thousand / the slowest of {}. *Pass*: a \
          millisecond passes, and all that is due in it expires; one of {}. Each is timed by itself; reading the clock \

