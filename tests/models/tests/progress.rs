@@ -1,7 +1,7 @@
 //! The races of watching at a number. Whole engines do it too: see `engine`.
 #![cfg(any(ixion_loom, ixion_shuttle))]
 
-use ixion::{DelayedOperation, Outcome, Purgatory, Watch};
+use ixion::{Cancelled, DelayedOperation, Outcome, Purgatory, Watch};
 use ixion_models::checker::sync::atomic::{AtomicU64, Ordering};
 use ixion_models::checker::thread::spawn;
 use ixion_models::{End, bounded, model, of_shards};
@@ -132,6 +132,39 @@ fn an_event_between_a_look_and_waiting_at_a_lower_number() {
 #[test]
 fn an_event_between_a_look_and_waiting_at_a_lower_number_in_another_shard() {
     an_event_below_the_number_that_is_left(2);
+}
+
+#[test]
+fn an_operation_that_moves_against_an_expiry_and_a_cancellation() {
+    bounded(2, || {
+        let (purgatory, end) = (Arc::new(of_shards::<Sum>(2)), End::new());
+        let progress = [0, 1].map(|_| Arc::new(AtomicU64::new(0)));
+        let op = Sum { progress: progress.clone(), seen: [0; 2], end: Arc::clone(&end) };
+        let watches = [Watch::at(1, 0), Watch::at(2, 0)];
+        let registration = purgatory.try_complete_else_watch_at(op, Duration::ZERO, watches).expect("open");
+        let id = registration.id().expect("waits");
+        let event = {
+            let (purgatory, progress) = (Arc::clone(&purgatory), Arc::clone(&progress[0]));
+            spawn(move || {
+                // It moves up on the first key and down on the second, and is not complete.
+                progress.store(2, Ordering::Relaxed);
+                purgatory.check_and_complete_up_to(&1, 2)
+            })
+        };
+        let cancel = {
+            let purgatory = Arc::clone(&purgatory);
+            spawn(move || purgatory.cancel(id))
+        };
+        let expired = purgatory.expire().expired;
+        assert_eq!(event.join().unwrap(), 0);
+        let cancelled = cancel.join().unwrap();
+        catch_up(&purgatory);
+        assert_eq!(expired + usize::from(cancelled.is_cancelled()), 1, "exactly one decided it");
+        let taken = usize::from(matches!(cancelled, Cancelled::Taken(_)));
+        assert_eq!(end.calls(), 1 - taken);
+        let stats = purgatory.stats();
+        assert!(stats.balances() && (stats.pending, stats.watched, stats.keys) == (0, 0, 0), "{stats:?}");
+    });
 }
 
 /// Waits for ever: where it is, or ten further after each look.
