@@ -95,12 +95,11 @@ impl Work {
         Contestant::new(P::NAME, move || nanoseconds(n as u64, || cycle.expire(step)))
     }
 
-    fn rounds(self, n: usize) -> usize {
-        match (is_smoke(), is_short(), self) {
-            (true, ..) => 1,
-            (_, true, Work::Turnover(_) | Work::TwoThreads) => 3,
-            (_, true, _) if n >= 1_000_000 => 2,
-            (_, true, _) => 5,
+    fn rounds(n: usize) -> usize {
+        match (is_smoke(), is_short()) {
+            (true, _) => 1,
+            (_, true) if n >= 1_000_000 => 2,
+            (_, true) => 3,
             _ if n >= 1_000_000 => 3,
             _ => 9,
         }
@@ -122,7 +121,7 @@ impl Work {
 
     pub(crate) fn run(self, n: usize) -> Row {
         let start = Instant::now();
-        let scores = contest(self.contestants(n), self.rounds(n));
+        let scores = contest(self.contestants(n), Work::rounds(n));
         eprintln!("{:.1} s: {}, {n}", start.elapsed().as_secs_f64(), self.title());
         Row { work: self, n, scores }
     }
