@@ -6,6 +6,7 @@ use super::chunk::Body;
 use super::slots::Slot;
 
 /// Memory that is not needed any more.
+#[allow(clippy::vec_box, reason = "they were boxes: the entries are not copied under the lock")]
 pub(crate) struct Waste<T> {
     slots: Vec<Vec<Slot<T>>>,
     chunks: Vec<Box<Body>>,
