@@ -14,7 +14,7 @@
 //! long is the point. A call of a drive is one pass.
 
 use ixion::{DelayedOperation, ManualClock, OperationId, Outcome, Purgatory};
-use ixion_bench::support::{Random, Table, count, pick, time};
+use ixion_bench::support::{Random, Table, count, is_wanted, pick, time};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -227,8 +227,6 @@ fn main() {
         "on the wall",
         "over 100 us",
     ]);
-    let wanted = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
-    let is_wanted = |name: &str| wanted.as_ref().is_none_or(|wanted| wanted == name);
     floor(&mut table, n);
     if is_wanted("timers") {
         timers(&mut table, 10 * n, &count(10.0 * n as f64));

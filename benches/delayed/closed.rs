@@ -6,7 +6,7 @@ use ixion_bench::rivals::purgatories::{
     Condition, Driver, Key, Numbered, Place, Plain, Request, ended, forget_ended,
 };
 use ixion_bench::support::process::{cpu_time, forget_peak, memory};
-use ixion_bench::support::{Random, Table, count, median, megabytes, pick};
+use ixion_bench::support::{Random, Stopwatch, Table, count, median, megabytes, pick};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -210,23 +210,24 @@ impl<P: Place> ClosedLoop<P> {
     fn run_for(&mut self, limit: Duration) -> (u64, Duration) {
         let start = Instant::now();
         let run = |lane: &mut Lane<P>| {
-            let before = lane.made;
+            // It stands still while the thread waits for a processor.
+            let (before, own) = (lane.made, Stopwatch::start());
             while start.elapsed() < limit {
                 (0..64).for_each(|_| lane.step());
             }
-            lane.made - before
+            (lane.made - before, own.elapsed())
         };
-        let steps = if let [lane] = &mut self.lanes[..] {
+        let (steps, spent) = if let [lane] = &mut self.lanes[..] {
             run(lane)
         } else {
             thread::scope(|scope| {
                 let run = &run;
-                let threads: Vec<_> =
-                    self.lanes.iter_mut().map(|lane| scope.spawn(move || run(lane))).collect();
-                threads.into_iter().map(|thread| thread.join().expect("it does not panic")).sum()
+                let lanes = self.lanes.iter_mut();
+                let threads: Vec<_> = lanes.map(|lane| scope.spawn(move || run(lane))).collect();
+                let parts = threads.into_iter().map(|thread| thread.join().expect("it does not panic"));
+                parts.fold((0, Duration::ZERO), |(steps, spent), (more, own)| (steps + more, spent.max(own)))
             })
         };
-        let spent = start.elapsed();
         if P::IS_EXACT {
             // A quiet point: nothing but what waits is watched.
             self.place.count(3);

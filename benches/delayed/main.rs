@@ -21,6 +21,8 @@ mod idle;
 mod lateness;
 mod open;
 
+use ixion_bench::support::is_wanted;
+
 fn main() {
     let parts: [(&str, fn()); 5] = [
         ("closed loop", closed::run),
@@ -29,9 +31,8 @@ fn main() {
         ("idle", idle::run),
         ("single calls", calls::run),
     ];
-    let words: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     for (name, run) in parts {
-        if words.is_empty() || words.iter().any(|word| name.contains(word.as_str())) {
+        if is_wanted(name) {
             run();
         }
     }

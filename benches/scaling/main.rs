@@ -1,19 +1,19 @@
 //! What an operation costs as things grow: threads, operations that wait, keys, watchers of a key, keys of an operation. A
 //! table for each, and `target/scaling.svg` with all of them (another path: `--svg=PATH`).
 //!
-//! The same purgatory each time, with a clock that stands still and 16 shards. A *turn* registers an operation and ends
+//! Times stand still while the thread waits for a processor. The same purgatory each time, with a clock that stands still and 16 shards. A *turn* registers an operation and ends
 //! another by a signal, so that as many wait on as before. `--short` takes sizes up to a hundred thousand, `--test`
 //! shows that it works.
 
 mod svg;
 
 use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory, Watch};
-use ixion_bench::support::{Random, Table, count, median, pick};
+use ixion_bench::support::{Random, Stopwatch, Table, count, median, pick};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use svg::Line;
 
 /// Ready or not.
@@ -92,7 +92,7 @@ impl<'a> Turns<'a> {
         let part = turns().div_ceil(5);
         let parts: Vec<f64> = (0..5)
             .map(|_| {
-                let start = Instant::now();
+                let start = Stopwatch::start();
                 (0..part).for_each(|_| self.turn());
                 start.elapsed().as_nanos() as f64 / part as f64
             })
@@ -161,7 +161,7 @@ fn on_one_key(watchers: usize, numbered: bool) -> f64 {
     };
     (0..watchers).for_each(|_| register(&mut waiting));
     let events = if numbered { turns() } else { (turns() * 10 / watchers.max(10)).max(5) };
-    let start = Instant::now();
+    let start = Stopwatch::start();
     for event in 1..=events {
         register(&mut waiting);
         waiting.pop_front().expect("one waits").store(true, Ordering::Release);
