@@ -215,7 +215,7 @@ fn shutdown(table: &mut Table, n: usize, label: &str) {
 }
 
 fn main() {
-    let n = pick(2_000, 200_000, 1_000_000);
+    let n = pick(2_000, 100_000, 1_000_000);
     let label = count(n as f64);
     let mut table = Table::new([
         "what",

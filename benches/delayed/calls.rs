@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 const TIMEOUT: Duration = Duration::from_secs(3600);
 
-pub fn run() {
+pub(crate) fn run() {
     let mut table = Table::new(["call", "waiting", "place", "p50 ns", "p99", "p99.9", "most us"]);
     for waiting in pick(&[1_000][..], &[10_000], &[10_000, 1_000_000]) {
         in_a_place::<Plain>(&mut table, *waiting, Some(|place, id| place.0.reset_timeout(*id, TIMEOUT)));

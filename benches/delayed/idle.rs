@@ -15,7 +15,7 @@ use tokio_util::time::DelayQueue;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-pub fn run() {
+pub(crate) fn run() {
     let mut table = Table::new(["place", "wake-ups/s", "CPU us/s"]);
     in_a_place::<Plain>(&mut table);
     in_a_place::<HomeMade<Request>>(&mut table);
@@ -32,7 +32,7 @@ pub fn run() {
 fn row(table: &mut Table, name: &str) {
     thread::sleep(Duration::from_millis(100));
     let (wake_ups, cpu) = other_threads();
-    let wait = pick(Duration::from_millis(100), Duration::from_secs(1), Duration::from_secs(10));
+    let wait = pick(Duration::from_millis(100), Duration::from_millis(500), Duration::from_secs(10));
     thread::sleep(wait);
     let (more, longer) = other_threads();
     let per_second = |of: f64| format!("{:.1}", of / wait.as_secs_f64());

@@ -17,7 +17,7 @@ fn timers() -> u64 {
     pick(250, 2_500, 10_000)
 }
 
-pub fn run() {
+pub(crate) fn run() {
     let mut table = Table::new(["place", "least us", "p50", "p99", "most", "CPU ms", "wake-ups"]);
     let sleep = |runtime: fn() -> Runtime| move |log: &Arc<Log>| on_sleeps(&runtime(), log);
     let millisecond = Duration::from_millis(1);

@@ -11,7 +11,7 @@
 //!   timer a minute away.
 //! * *Single calls*: how long one call takes, most of them and the slowest. Each includes a reading of the clock.
 //!
-//! `--short` takes less of everything (and 300 ms for the second that operations wait), `--test` shows that it works. A
+//! `--short` takes less of everything (and 200 ms for the second that operations wait), `--test` shows that it works. A
 //! word picks the parts with it in their name. That each operation ends once, that nothing is kept and that the books balance
 //! is asserted.
 

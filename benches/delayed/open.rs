@@ -17,7 +17,7 @@ const KEYS: usize = 100;
 const MEDIAN: f64 = 20.0;
 const SPREAD: f64 = 1.6288;
 
-pub fn run() {
+pub(crate) fn run() {
     let mut table = Table::new([
         "arrivals/s",
         "place",
@@ -79,7 +79,7 @@ fn measure<P: Place>(rate: u64, registers: bool) -> Figures {
     let (mut random, mut arrived, mut watched) = (Random::new(5), 0u64, 0);
     let (start, cpu) = (Instant::now(), cpu_time());
     let (mut next, end) =
-        (start, start + pick(Duration::from_millis(100), Duration::from_secs(1), Duration::from_secs(6)));
+        (start, start + pick(Duration::from_millis(100), Duration::from_millis(700), Duration::from_secs(6)));
     while next < end {
         if let Some(early) = next.checked_duration_since(Instant::now()) {
             // What arrives within a millisecond comes at once, so that the driver does not sleep for each.
