@@ -151,9 +151,9 @@ impl fmt::Debug for ManualClock {
 #[cfg(ixion_pauses)]
 #[doc(hidden)]
 pub mod pauses {
-    use super::{Duration, Instant};
     use crate::sync::{AtomicU64, Ordering};
     use rustix::time::{ClockId, clock_gettime};
+    use std::time::{Duration, Instant};
 
     /// The longest hold in nanoseconds, by the thread's own time and by the clock on the wall, and how many took longer
     /// than [`LONG`] of the thread's own time, and how many there were.

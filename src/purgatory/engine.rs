@@ -141,8 +141,9 @@ impl<O> Waiter<O> {
     }
 }
 
-/// How many keys of an operation are put into lists, or taken out, under one hold of a shard's lock.
-pub(super) const LINK_STEP: usize = if MODELLED { 1 } else { 64 };
+/// How many keys of an operation are put into lists, or taken out, under one hold of a shard's lock. Few, since each may be the
+/// one for which a part of a table is split.
+pub(super) const LINK_STEP: usize = if MODELLED { 1 } else { 16 };
 
 /// So many keys of an operation cost no allocation of their own: hardly anything waits for more, but requests over many
 /// partitions. Each is 12 bytes in every operation that waits.
