@@ -6,22 +6,26 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::cluster::Cluster;
 use crate::follower::Follower;
+use crate::handlers::Session;
+use crate::partition::LEADER;
 use crate::{Config, Stats, control, net};
 
 /// How long a shutdown waits for clients to take their last answers.
 const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(5);
 
-/// A running broker: a leader and its followers, in this process.
+/// A running broker: a leader and its followers, in this process; or a leader alone, or one follower alone.
 ///
 /// It needs a tokio runtime with its network and its time enabled, of several threads or of one. Dropping it stops
 /// everything at once; [`shutdown`](Self::shutdown) lets clients take their answers first.
 pub struct Broker {
     cluster: Arc<Cluster>,
+    addr: SocketAddr,
     control: Option<SocketAddr>,
     closing: watch::Sender<bool>,
     tasks: JoinSet<()>,
@@ -33,45 +37,87 @@ impl Broker {
     /// # Errors
     ///
     /// Fails if a listener cannot be bound or a thread cannot be started, or without a single node.
-    pub async fn start(config: Config) -> io::Result<Broker> {
+    pub async fn start(mut config: Config) -> io::Result<Broker> {
+        if !config.followers.is_empty() {
+            config.replicas = u16::try_from(1 + config.followers.len()).unwrap_or(u16::MAX);
+        }
         if config.replicas == 0 {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "a broker needs at least one node"));
         }
-        let mut listeners = vec![net::listen(config.listen)?];
-        for _ in 2..=config.replicas {
-            listeners.push(net::listen(SocketAddr::new(config.listen.ip(), 0))?);
+        let mut listeners = vec![listen(config.listen, "cannot serve")?];
+        let own_followers = if config.followers.is_empty() { config.replicas - 1 } else { 0 };
+        for _ in 0..own_followers {
+            listeners.push(listen(SocketAddr::new(config.listen.ip(), 0), "cannot serve")?);
         }
-        let nodes =
-            listeners.iter().map(tokio::net::TcpListener::local_addr).collect::<io::Result<Vec<_>>>()?;
-        let control_listener = config.control.map(net::listen).transpose()?;
-        let control = control_listener.as_ref().map(tokio::net::TcpListener::local_addr).transpose()?;
-        let followers = 2..=i32::from(config.replicas);
+        let mut nodes = listeners.iter().map(TcpListener::local_addr).collect::<io::Result<Vec<_>>>()?;
+        nodes.extend(&config.followers);
+        let control = config.control.map(|address| listen(address, "cannot open the control port"));
+        let control = control.transpose()?;
+        let control_address = control.as_ref().map(TcpListener::local_addr).transpose()?;
+        let addr = nodes[0];
         let cluster = Cluster::start(config, nodes)?;
-
-        let (closing, closed) = watch::channel(false);
-        let mut tasks = JoinSet::new();
-        for (node, listener) in (1..).zip(listeners) {
-            let (cluster, closed) = (cluster.clone(), closed.clone());
-            tasks.spawn(net::accept(listener, closed.clone(), move |stream| {
-                net::serve(stream, cluster.clone(), node, closed.clone())
-            }));
+        let mut broker = Broker::new(cluster, addr, control_address);
+        for (node, listener) in (LEADER..).zip(listeners) {
+            broker.serve(listener, node, None);
+            if node != LEADER {
+                broker.follow_leader(node, addr);
+            }
         }
-        if let Some(listener) = control_listener {
-            let (cluster, closed) = (cluster.clone(), closed.clone());
-            tasks.spawn(net::accept(listener, closed.clone(), move |stream| {
+        if let Some(listener) = control {
+            let (cluster, closed) = (broker.cluster.clone(), broker.closing.subscribe());
+            broker.tasks.spawn(net::accept(listener, closed.clone(), move |stream| {
                 control::serve(stream, cluster.clone(), closed.clone())
             }));
         }
-        for node in followers {
-            tasks.spawn(Follower::new(node, cluster.clone()).run(closed.clone()));
-        }
-        Ok(Broker { cluster, control, closing, tasks })
+        Ok(broker)
     }
 
-    /// The address of node 1: what clients are told to bootstrap from.
+    /// Starts a follower of a leader that is another process, and was told where this one listens. Of the settings it
+    /// takes where to listen, how long its fetches wait, and the limits of connections.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the listener cannot be bound or a thread cannot be started, or for a node that can be no follower.
+    pub async fn follow(leader: SocketAddr, node: u16, config: Config) -> io::Result<Broker> {
+        if node < 2 {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "followers are nodes from 2 on"));
+        }
+        let listener = listen(config.listen, "cannot serve")?;
+        let addr = listener.local_addr()?;
+        let config = Config { replicas: node, replica_lag_time_max: Duration::MAX, ..config };
+        let cluster = Cluster::start(config, vec![leader; usize::from(node)])?;
+        let mut broker = Broker::new(cluster, addr, None);
+        broker.serve(listener, i32::from(node), Some(leader));
+        broker.follow_leader(i32::from(node), leader);
+        Ok(broker)
+    }
+
+    fn new(cluster: Arc<Cluster>, addr: SocketAddr, control: Option<SocketAddr>) -> Broker {
+        Broker { cluster, addr, control, closing: watch::Sender::new(false), tasks: JoinSet::new() }
+    }
+
+    /// Serves clients of a node.
+    fn serve(&mut self, listener: TcpListener, node: i32, leader: Option<SocketAddr>) {
+        let session = Session { cluster: self.cluster.clone(), node, leader };
+        let closed = self.closing.subscribe();
+        self.tasks.spawn(net::accept(listener, closed.clone(), move |stream| {
+            net::serve(stream, session.clone(), closed.clone())
+        }));
+    }
+
+    /// Lets a node copy what the leader has.
+    fn follow_leader(&mut self, node: i32, leader: SocketAddr) {
+        // Its fetches show that it is there: it must not sit one out for so long that it seems to lag.
+        let config = &self.cluster.config;
+        let wait = config.replica_fetch_wait.min(config.replica_lag_time_max / 3);
+        let paused = self.cluster.gate(node).expect("every follower has one").subscribe();
+        self.tasks.spawn(Follower::new(node, leader, wait).run(paused, self.closing.subscribe()));
+    }
+
+    /// Where clients connect: the address of node 1, or of the follower that this is.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
-        self.cluster.nodes[0]
+        self.addr
     }
 
     /// The address of the control port, if there is one.
@@ -109,6 +155,11 @@ impl Broker {
         }
         self.cluster.stats()
     }
+}
+
+fn listen(address: SocketAddr, what_fails: &str) -> io::Result<TcpListener> {
+    net::listen(address)
+        .map_err(|error| io::Error::new(error.kind(), format!("{what_fails} on {address}: {error}")))
 }
 
 impl Drop for Broker {

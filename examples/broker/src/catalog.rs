@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use ixion::kafka::ErrorCode;
 use parking_lot::RwLock;
-use tokio::sync::watch;
 
 use crate::Config;
 use crate::partition::{Partition, PartitionId, Rules};
@@ -17,11 +16,15 @@ const MAX_NAME: usize = 249;
 /// The most partitions of one topic and of all together: each costs memory on every node.
 const MAX_PARTITIONS: usize = 10_000;
 
-/// A topic.
-#[derive(Debug)]
+/// A topic. One that gets more partitions is replaced.
+#[derive(Debug, Clone)]
 pub(crate) struct Topic {
     pub(crate) name: Arc<str>,
     pub(crate) partitions: Vec<Arc<Partition>>,
+    /// What its creator has set.
+    pub(crate) settings: Vec<(String, Option<String>)>,
+    pub(crate) rules: Rules,
+    replicas: usize,
 }
 
 /// What somebody wants created. Numbers of -1 stand for the default.
@@ -42,8 +45,6 @@ pub(crate) struct Catalog {
     assigned: HashMap<i32, AtomicUsize>,
     next_id: AtomicU64,
     total_bytes: Arc<AtomicU64>,
-    /// Grows with every change, so that followers hear of it.
-    version: watch::Sender<u64>,
 }
 
 impl Catalog {
@@ -55,7 +56,6 @@ impl Catalog {
             assigned: followers.map(|node| (node, AtomicUsize::new(0))).collect(),
             next_id: AtomicU64::new(1),
             total_bytes: Arc::default(),
-            version: watch::Sender::new(0),
         }
     }
 
@@ -76,38 +76,62 @@ impl Catalog {
         if topics.contains_key(new.name) {
             return Err(ErrorCode::TOPIC_ALREADY_EXISTS);
         }
-        let existing: usize = topics.values().map(|topic| topic.partitions.len()).sum();
-        if existing + partitions > MAX_PARTITIONS {
+        if count_partitions(&topics) + partitions > MAX_PARTITIONS {
             return Err(ErrorCode::INVALID_PARTITIONS);
         }
         let name: Arc<str> = Arc::from(new.name);
-        let make = |index: usize| {
-            let followers = self.followers_of(index, replicas);
-            let id = PartitionId(self.next_id.fetch_add(1, Ordering::Relaxed));
-            Arc::new(Partition::new(id, name.clone(), index as i32, &followers, rules.clone(), now))
-        };
-        let topic = Arc::new(Topic { name: name.clone(), partitions: (0..partitions).map(make).collect() });
+        let settings =
+            new.settings.iter().map(|(name, value)| ((*name).to_owned(), value.map(str::to_owned)));
+        let mut topic = Topic { name, partitions: Vec::new(), settings: settings.collect(), rules, replicas };
+        self.add_partitions(&mut topic, partitions, now);
+        let topic = Arc::new(topic);
         if !validate_only {
-            self.count_assigned(&topic, |count| {
+            self.count_assigned(&topic.partitions, |count| {
                 count.fetch_add(1, Ordering::Release);
             });
-            topics.insert(name, topic.clone());
-            drop(topics);
-            self.version.send_modify(|version| *version += 1);
+            topics.insert(topic.name.clone(), topic.clone());
         }
         Ok(topic)
     }
 
-    /// Deletes a topic. Its partitions are for the caller to close.
-    pub(crate) fn delete(&self, name: &str) -> Result<Arc<Topic>, ErrorCode> {
+    /// Gives a topic more partitions, or with `validate_only` says what would come of it. Returns the new ones.
+    ///
+    /// Whoever holds a fetch of a follower must be told afterwards: it does not cover them.
+    pub(crate) fn grow(
+        &self,
+        name: &str,
+        count: i32,
+        validate_only: bool,
+        now: Duration,
+    ) -> Result<Vec<Arc<Partition>>, ErrorCode> {
+        let mut topics = self.topics.write();
+        let topic = topics.get(name).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
+        let (former, existing) = (topic.partitions.len(), count_partitions(&topics));
+        let count = usize::try_from(count).map_err(|_| ErrorCode::INVALID_PARTITIONS)?;
+        if count <= former || existing - former + count > MAX_PARTITIONS {
+            return Err(ErrorCode::INVALID_PARTITIONS);
+        }
+        let mut topic = Topic::clone(topic);
+        self.add_partitions(&mut topic, count, now);
+        let new = topic.partitions[former..].to_vec();
+        if !validate_only {
+            self.count_assigned(&new, |count| {
+                count.fetch_add(1, Ordering::Release);
+            });
+            topics.insert(topic.name.clone(), Arc::new(topic));
+        }
+        Ok(new)
+    }
+
+    /// Deletes a topic. `end` is called with it before anybody can see that it is not listed any more.
+    pub(crate) fn delete(&self, name: &str, end: impl FnOnce(&Topic)) -> Result<(), ErrorCode> {
         let mut topics = self.topics.write();
         let topic = topics.remove(name).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
-        self.count_assigned(&topic, |count| {
+        end(&topic);
+        self.count_assigned(&topic.partitions, |count| {
             count.fetch_sub(1, Ordering::Release);
         });
-        drop(topics);
-        self.version.send_modify(|version| *version += 1);
-        Ok(topic)
+        Ok(())
     }
 
     pub(crate) fn topic(&self, name: &str) -> Option<Arc<Topic>> {
@@ -129,13 +153,17 @@ impl Catalog {
         self.assigned.get(&node).map_or(0, |count| count.load(Ordering::Acquire))
     }
 
-    /// Tells of every change.
-    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
-        self.version.subscribe()
+    fn add_partitions(&self, topic: &mut Topic, up_to: usize, now: Duration) {
+        for index in topic.partitions.len()..up_to {
+            let followers = self.followers_of(index, topic.replicas);
+            let id = PartitionId(self.next_id.fetch_add(1, Ordering::Relaxed));
+            let (name, rules) = (topic.name.clone(), topic.rules.clone());
+            topic.partitions.push(Arc::new(Partition::new(id, name, index as i32, &followers, rules, now)));
+        }
     }
 
-    fn count_assigned(&self, topic: &Topic, change: impl Fn(&AtomicUsize)) {
-        for node in topic.partitions.iter().flat_map(|partition| partition.replicas()) {
+    fn count_assigned(&self, partitions: &[Arc<Partition>], change: impl Fn(&AtomicUsize)) {
+        for node in partitions.iter().flat_map(|partition| partition.replicas()) {
             if let Some(count) = self.assigned.get(&node) {
                 change(count);
             }
@@ -188,6 +216,10 @@ impl Catalog {
         }
         Ok(rules)
     }
+}
+
+fn count_partitions(topics: &BTreeMap<Arc<str>, Arc<Topic>>) -> usize {
+    topics.values().map(|topic| topic.partitions.len()).sum()
 }
 
 fn check_name(name: &str) -> Result<(), ErrorCode> {
@@ -263,11 +295,9 @@ mod tests {
         let topic = NewTopic { partitions: 3, replication_factor: 2, ..new("t") };
         assert_eq!(create(&catalog, &topic), Ok(3));
         assert_eq!((catalog.assigned(1), catalog.assigned(2), catalog.assigned(3)), (0, 2, 1));
-        let changes = catalog.changes();
-        catalog.delete("t").expect("there");
-        assert!(changes.has_changed().expect("the catalog lives"));
+        catalog.delete("t", |_| {}).expect("there");
         assert_eq!((catalog.assigned(2), catalog.assigned(3)), (0, 0));
-        assert_eq!(catalog.delete("t").err(), Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION));
+        assert_eq!(catalog.delete("t", |_| {}).err(), Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION));
     }
 
     #[test]
@@ -275,7 +305,7 @@ mod tests {
         let catalog = catalog();
         create(&catalog, &new("t")).expect("new");
         let first = catalog.partition("t", 0).expect("there").id();
-        catalog.delete("t").expect("there");
+        catalog.delete("t", |_| {}).expect("there");
         create(&catalog, &new("t")).expect("new again");
         assert_ne!(catalog.partition("t", 0).expect("there").id(), first);
     }

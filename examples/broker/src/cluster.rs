@@ -1,18 +1,22 @@
 //! What all nodes of the process share: the topics, the purgatories, the clock, the counters.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
+use ixion::kafka::ErrorCode;
 use ixion::{Clock, DelayedOperation, Expirer, Outcome, Purgatory, SystemClock};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::catalog::{Catalog, Topic};
+use crate::catalog::Catalog;
 use crate::group::Coordinator;
-use crate::partition::{Moved, Partition, PartitionId};
-use crate::waits::{FetchKey, FetchWait, ProduceWait};
+use crate::idle::IdleWait;
+use crate::partition::{LEADER, Moved, Partition, PartitionId};
+use crate::waits::{DeleteRecordsWait, FetchKey, FetchWait, Leftovers, ProduceWait, TopicsWait};
 use crate::{Config, PartitionStats, PurgatoryStats, Stats};
 
 /// The shared state.
@@ -25,7 +29,15 @@ pub(crate) struct Cluster {
     pub(crate) produce: Purgatory<PartitionId, ProduceWait>,
     /// Fetch requests that wait.
     pub(crate) fetch: Purgatory<FetchKey, FetchWait>,
+    /// Requests to delete records that wait, by partition.
+    pub(crate) delete_records: Purgatory<PartitionId, DeleteRecordsWait>,
+    /// Requests to create or delete topics that wait, by topic.
+    pub(crate) topics: Purgatory<Arc<str>, TopicsWait>,
+    /// What is left of deleted topics, while a request waits for its end.
+    leftovers: Mutex<Vec<Arc<Leftovers>>>,
     pub(crate) groups: Arc<Coordinator>,
+    /// The timers of idle connections.
+    pub(crate) idle: Purgatory<(), IdleWait>,
     pub(crate) counters: Counters,
     /// Timers that are no requests: the check for followers that lag.
     chores: Purgatory<(), LagCheck>,
@@ -57,7 +69,13 @@ impl Cluster {
         let chores = Purgatory::builder("Chores").clock(clock.clone()).build();
         expirer.drive(&produce);
         expirer.drive(&fetch);
+        let delete_records = Purgatory::builder("DeleteRecords").clock(clock.clone()).build();
+        let topics = Purgatory::builder("Topic").clock(clock.clone()).build();
+        expirer.drive(&delete_records);
+        expirer.drive(&topics);
         expirer.drive(&chores);
+        let idle = Purgatory::builder("Idle").clock(clock.clone()).build();
+        expirer.drive(&idle);
         let groups = Arc::new(Coordinator::new(&config, clock.clone()));
         expirer.drive(&groups.rebalance);
         expirer.drive(&groups.heartbeat);
@@ -68,8 +86,12 @@ impl Cluster {
             nodes,
             produce,
             fetch,
+            delete_records,
+            topics,
+            leftovers: Mutex::default(),
             chores,
             groups,
+            idle,
             counters: Counters::default(),
             next_producer_id: AtomicI64::new(0),
             clock,
@@ -85,13 +107,59 @@ impl Cluster {
     }
 
     /// Signals what a change has moved. Call it with no lock held: the looks take the partitions' locks.
-    pub(crate) fn signal(&self, partition: PartitionId, moved: Moved) {
+    pub(crate) fn signal(&self, partition: &Partition, moved: Moved) {
+        let id = partition.id();
         if moved.log_end {
-            self.fetch.check_and_complete(&FetchKey::LogEnd(partition));
+            self.fetch.check_and_complete(&FetchKey::LogEnd(id));
         }
         if let Some(high_watermark) = moved.high_watermark {
-            self.produce.check_and_complete_up_to(&partition, high_watermark);
-            self.fetch.check_and_complete(&FetchKey::HighWatermark(partition));
+            self.produce.check_and_complete_up_to(&id, high_watermark);
+            self.fetch.check_and_complete(&FetchKey::HighWatermark(id));
+        }
+        if let Some(low_watermark) = moved.low_watermark {
+            self.delete_records.check_and_complete_up_to(&id, low_watermark);
+        }
+        if moved.served {
+            self.topics.check_and_complete(partition.topic());
+        }
+    }
+
+    /// Deletes a topic and answers everybody who waits on its partitions. Returns what is left of it at followers; when
+    /// nobody waits for that any more it is to be [forgotten](Self::forget_leftovers).
+    pub(crate) fn delete(&self, name: &str) -> Result<Arc<Leftovers>, ErrorCode> {
+        let mut moved = Vec::new();
+        let mut nodes = BTreeSet::new();
+        // A follower may drop it as soon as it is not listed any more. So before that its partitions are closed, since
+        // a fetch that is under way may still have them, and what is left is watched.
+        let mut leftovers = None;
+        self.catalog.delete(name, |topic| {
+            for partition in &topic.partitions {
+                moved.push((partition.clone(), partition.close()));
+                nodes.extend(partition.replicas().into_iter().filter(|node| *node != LEADER));
+            }
+            let left = Arc::new(Leftovers { topic: topic.name.clone(), nodes: Mutex::new(nodes) });
+            self.leftovers.lock().push(left.clone());
+            leftovers = Some(left);
+        })?;
+        for (partition, moved) in moved {
+            self.signal(&partition, moved);
+        }
+        self.groups.forget(name);
+        Ok(leftovers.expect("it was deleted"))
+    }
+
+    /// Nobody waits for these any more.
+    pub(crate) fn forget_leftovers(&self, forgotten: &Arc<Leftovers>) {
+        self.leftovers.lock().retain(|leftovers| !Arc::ptr_eq(leftovers, forgotten));
+    }
+
+    /// A follower has said what it has: of other topics it has dropped what was left.
+    pub(crate) fn drop_leftovers(&self, node: i32, has: impl Fn(&str) -> bool) {
+        let is_dropped =
+            |leftovers: &&Arc<Leftovers>| !has(&leftovers.topic) && leftovers.nodes.lock().remove(&node);
+        let dropped: Vec<Arc<Leftovers>> = self.leftovers.lock().iter().filter(is_dropped).cloned().collect();
+        for leftovers in dropped {
+            self.topics.check_and_complete(&leftovers.topic);
         }
     }
 
@@ -99,14 +167,6 @@ impl Cluster {
     pub(crate) fn signal_assignments(&self) {
         for node in 2..=i32::from(self.config.replicas) {
             self.fetch.check_and_complete(&FetchKey::Assignment(node));
-        }
-    }
-
-    /// Closes a deleted topic's partitions and answers everybody who waits on them.
-    pub(crate) fn close(&self, topic: &Topic) {
-        for partition in &topic.partitions {
-            let moved = partition.close();
-            self.signal(partition.id(), moved);
         }
     }
 
@@ -133,6 +193,11 @@ impl Cluster {
         true
     }
 
+    /// Whether a node has this number, in digits.
+    pub(crate) fn has_node(&self, number: &str) -> bool {
+        number.parse().is_ok_and(|number: usize| (1..=self.nodes.len()).contains(&number))
+    }
+
     /// A producer id that was not given out before.
     pub(crate) fn new_producer_id(&self) -> i64 {
         self.next_producer_id.fetch_add(1, Ordering::Relaxed)
@@ -143,12 +208,16 @@ impl Cluster {
         self.chores.shutdown();
         self.produce.shutdown();
         self.fetch.shutdown();
+        self.delete_records.shutdown();
+        self.topics.shutdown();
         self.groups.shut_down();
+        self.idle.shutdown();
     }
 
     /// Takes a snapshot of the counters.
     pub(crate) fn stats(&self) -> Stats {
         let (produce, fetch) = (self.produce.stats(), self.fetch.stats());
+        let (delete_records, topic) = (self.delete_records.stats(), self.topics.stats());
         let (rebalance, heartbeat) = (self.groups.rebalance.stats(), self.groups.heartbeat.stats());
         let (groups, members) = self.groups.sizes();
         let topics = self.catalog.topics();
@@ -159,13 +228,13 @@ impl Cluster {
         let paused =
             (2..).zip(&self.gates).filter(|(_, gate)| *gate.borrow()).map(|(node, _)| node).collect();
         let smallest = partitions.iter().map(|partition| partition.isr.len()).min();
+        let parked = produce.pending + fetch.pending + delete_records.pending + topic.pending;
         Stats {
-            parked: (produce.pending + fetch.pending) as u64,
-            timers: (produce.pending
-                + fetch.pending
-                + rebalance.pending
-                + heartbeat.pending
-                + self.chores.len()) as u64,
+            parked: parked as u64,
+            timers: (parked + rebalance.pending + heartbeat.pending + self.chores.len() + self.idle.len())
+                as u64,
+            delete_records: books_of(&delete_records),
+            topic: books_of(&topic),
             rebalance: books_of(&rebalance),
             heartbeat: books_of(&heartbeat),
             groups: groups as u64,
@@ -235,7 +304,7 @@ impl DelayedOperation for LagCheck {
         for topic in cluster.catalog.topics() {
             for partition in &topic.partitions {
                 let moved = partition.drop_laggards(cluster.config.replica_lag_time_max, now);
-                cluster.signal(partition.id(), moved);
+                cluster.signal(partition, moved);
             }
         }
         LagCheck::arm(&cluster);

@@ -8,14 +8,14 @@ use kafka_protocol::messages::api_versions_response::ApiVersion;
 use kafka_protocol::messages::{ApiKey, ApiVersionsResponse, RequestHeader, ResponseHeader};
 use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, StrBytes};
 
-use crate::shape::{shape_of, walk_head};
+use crate::shape::{reply_shape_of, shape_of, walk_head};
 
 /// What is served: the key, the lowest and the highest version that is advertised.
 ///
 /// Highest: what needs no topic ids. Lowest: old clients switch features off if the old versions are missing. Produce
 /// is advertised from 0 on, though 0 to 2 are not served: librdkafka before 2.1 sends compressed batches uncompressed
 /// to a broker without them.
-pub(crate) const SERVED: [(ApiKey, i16, i16); 15] = [
+pub(crate) const SERVED: [(ApiKey, i16, i16); 18] = [
     (ApiKey::Produce, 0, 9),
     (ApiKey::Fetch, 4, 12),
     (ApiKey::ListOffsets, 1, 7),
@@ -30,7 +30,10 @@ pub(crate) const SERVED: [(ApiKey, i16, i16); 15] = [
     (ApiKey::ApiVersions, 0, 3),
     (ApiKey::CreateTopics, 2, 7),
     (ApiKey::DeleteTopics, 1, 6),
+    (ApiKey::DeleteRecords, 0, 2),
     (ApiKey::InitProducerId, 0, 4),
+    (ApiKey::DescribeConfigs, 1, 4),
+    (ApiKey::CreatePartitions, 0, 3),
 ];
 
 /// The lowest version of Produce that can be decoded.
@@ -154,6 +157,19 @@ pub(crate) fn encode_request<T: Encodable + HeaderVersion>(
         .with_correlation_id(correlation_id)
         .with_client_id(Some(client_id));
     framed(&header, T::header_version(version), request, version)
+}
+
+/// Decodes a reply of another node. It is walked over first, as requests are: what it announces is not believed.
+pub(crate) fn decode_checked_reply<T: Decodable + HeaderVersion>(
+    key: ApiKey,
+    frame: Bytes,
+    version: i16,
+    correlation_id: i32,
+) -> Result<T, Unanswerable> {
+    let shape = reply_shape_of(key).expect("every reply that a follower reads has a shape");
+    let walked = shape.walk_reply(&frame, version);
+    walked.ok_or_else(|| Unanswerable::Malformed("less in a reply than it says".to_owned()))?;
+    decode_reply(frame, version, correlation_id)
 }
 
 /// Decodes a reply's frame to a request of this version; the correlation id must be right.

@@ -10,6 +10,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Nodes in all: one leader and `replicas - 1` followers. At least 1.
     pub replicas: u16,
+    /// Where the followers listen, if they are processes of their own; then these are all, whatever `replicas` says.
+    pub followers: Vec<SocketAddr>,
     /// Where the control port listens, if there is to be one.
     pub control: Option<SocketAddr>,
     /// Partitions of a topic whose creator does not say.
@@ -22,6 +24,8 @@ pub struct Config {
     pub replica_lag_time_max: Duration,
     /// How long a follower's fetch may wait at the leader; at most a third of the allowed lag.
     pub replica_fetch_wait: Duration,
+    /// How long a connection may be without a request before it is closed.
+    pub connections_max_idle: Duration,
     /// The largest request that is read, in bytes. A longer frame closes the connection.
     pub max_request_bytes: usize,
     /// The largest record batch that is accepted, in bytes.
@@ -45,12 +49,14 @@ impl Default for Config {
         Config {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 9092)),
             replicas: 3,
+            followers: Vec::new(),
             control: None,
             default_partitions: 3,
             auto_create_topics: true,
             min_insync_replicas: 1,
             replica_lag_time_max: Duration::from_secs(30),
             replica_fetch_wait: Duration::from_millis(500),
+            connections_max_idle: Duration::from_mins(10),
             max_request_bytes: 100 << 20,
             max_message_bytes: 1_048_588,
             retention_bytes: 256 << 20,

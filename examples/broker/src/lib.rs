@@ -23,6 +23,7 @@ mod control;
 mod follower;
 mod group;
 mod handlers;
+mod idle;
 mod log;
 mod net;
 mod partition;

@@ -4,11 +4,13 @@
 mod args;
 mod demo;
 
+use std::io::Write as _;
+use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use args::Command;
 use ixion_broker::{Broker, Config};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 fn main() -> ExitCode {
     let command = match args::parse(std::env::args_os()) {
@@ -21,16 +23,17 @@ fn main() -> ExitCode {
     };
     let result = match command {
         Command::Help => {
-            print!("{}", args::HELP);
+            say(args::HELP.trim_end());
             Ok(())
         }
         Command::Version => {
-            println!("ixion-broker {}", env!("CARGO_PKG_VERSION"));
+            say(&format!("ixion-broker {}", env!("CARGO_PKG_VERSION")));
             Ok(())
         }
         Command::Serve(config) => run(serve(*config)),
+        Command::Follow { leader, node, config } => run(follow(leader, node, *config)),
         Command::Demo(length) => run(async move {
-            println!("{}", args::WARNING);
+            say(args::WARNING);
             demo::run(length).await.map_err(std::io::Error::other)
         }),
     };
@@ -48,21 +51,54 @@ fn run(task: impl Future<Output = std::io::Result<()>>) -> std::io::Result<()> {
 }
 
 async fn serve(config: Config) -> std::io::Result<()> {
-    println!("{}", args::WARNING);
-    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-    let (listen, nodes) = (config.listen, config.replicas);
-    let broker = Broker::start(config)
-        .await
-        .map_err(|error| std::io::Error::new(error.kind(), format!("cannot serve on {listen}: {error}")))?;
-    println!("serving on {} with {nodes} nodes", broker.addr());
+    say(args::WARNING);
+    let end = Ends::listen()?;
+    let nodes =
+        if config.followers.is_empty() { usize::from(config.replicas) } else { 1 + config.followers.len() };
+    let broker = Broker::start(config).await?;
+    say(&format!("serving on {} with {nodes} nodes", broker.addr()));
     if let Some(control) = broker.control_addr() {
-        println!("control port on {control}");
+        say(&format!("control port on {control}"));
     }
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-    }
-    println!("shutting down");
+    end.come().await;
+    say("shutting down");
     broker.shutdown().await;
     Ok(())
+}
+
+async fn follow(leader: SocketAddr, node: u16, config: Config) -> std::io::Result<()> {
+    say(args::WARNING);
+    let end = Ends::listen()?;
+    let follower = Broker::follow(leader, node, config).await?;
+    say(&format!("following {leader} as node {node} on {}", follower.addr()));
+    end.come().await;
+    say("shutting down");
+    follower.shutdown().await;
+    Ok(())
+}
+
+/// Prints a line. Whether anybody reads it is no matter.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
+
+/// The signals that end it.
+struct Ends {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Ends {
+    /// From here on they do not end the process at once.
+    fn listen() -> std::io::Result<Ends> {
+        let interrupt = signal(SignalKind::interrupt())?;
+        Ok(Ends { interrupt, terminate: signal(SignalKind::terminate())? })
+    }
+
+    async fn come(mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
 }

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -14,11 +13,14 @@ use tokio::task::JoinSet;
 
 use crate::cluster::Cluster;
 use crate::handlers::{Session, answer};
+use crate::idle::IdleTimer;
 
 /// Connections that may wait to be accepted: ten thousand clients may come at once.
 const BACKLOG: u32 = 4096;
 /// How much room is made for a frame before its bytes are there. What a frame announces is not believed.
 const FIRST_ROOM: usize = 64 << 10;
+/// The largest reply that a node reads of another: a fetch's bytes, or one batch, and what is around them.
+pub(crate) const MAX_REPLY_BYTES: usize = 128 << 20;
 /// How long to wait when no connection can be accepted, for want of file descriptors for example.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -58,22 +60,20 @@ where
 }
 
 /// Serves one client: reads a request, answers it, and only then reads the next.
-pub(crate) async fn serve(
-    mut stream: TcpStream,
-    cluster: Arc<Cluster>,
-    node: i32,
-    mut closing: watch::Receiver<bool>,
-) {
-    let _open = Open::new(&cluster);
-    let session = Session { cluster: cluster.clone(), node };
+pub(crate) async fn serve(mut stream: TcpStream, session: Session, mut closing: watch::Receiver<bool>) {
+    let cluster = &*session.cluster;
+    let _open = Open::new(cluster);
+    let mut idle = IdleTimer::new(cluster);
     if stream.set_nodelay(true).is_err() {
         return;
     }
     loop {
+        idle.restart();
         let frame = tokio::select! {
             biased;
             frame = read_frame(&mut stream, cluster.config.max_request_bytes) => frame,
             _ = becomes(&mut closing, true) => return,
+            () = idle.expired() => return,
         };
         // Whatever cannot be read or answered closes the connection, as it does in Kafka.
         let Ok(Some(frame)) = frame else { return };

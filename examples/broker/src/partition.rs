@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ixion::kafka::ErrorCode;
+use ixion::kafka::delete_records::low_watermark;
 use ixion::kafka::fetch::{Access, EpochEnd, Isolation, OffsetPlace, Offsets};
 use ixion::kafka::produce::{Standing, effective_min_in_sync};
 use parking_lot::{Mutex, MutexGuard};
@@ -62,6 +63,8 @@ struct Follower {
     in_sync: bool,
     /// One past the last offset that it is known to have; nothing before its first fetch.
     log_end: Option<i64>,
+    /// Where its log begins, as far as is known.
+    log_start: i64,
     /// When it last had all that the leader had.
     caught_up: Duration,
     /// When it last fetched, and where the leader's log ended then.
@@ -75,6 +78,10 @@ pub(crate) struct Moved {
     pub(crate) log_end: bool,
     /// How far the high watermark has come; the greatest number if that concerns everybody.
     pub(crate) high_watermark: Option<u64>,
+    /// How far the low watermark has come, likewise.
+    pub(crate) low_watermark: Option<u64>,
+    /// Whether a replica has fetched for the first time.
+    pub(crate) served: bool,
 }
 
 /// The result of an append.
@@ -109,6 +116,8 @@ pub(crate) struct Start {
     pub(crate) place: OffsetPlace,
     /// What the reader may see ends here.
     pub(crate) end: OffsetPlace,
+    /// Where the log begins.
+    pub(crate) log_start: i64,
     /// Set if the reader must truncate to there first.
     pub(crate) diverging: Option<EpochEnd>,
 }
@@ -123,8 +132,14 @@ impl Partition {
         rules: Rules,
         now: Duration,
     ) -> Self {
-        let follower =
-            |&node| Follower { node, in_sync: true, log_end: None, caught_up: now, last_fetch: (now, 0) };
+        let follower = |&node| Follower {
+            node,
+            in_sync: true,
+            log_end: None,
+            log_start: 0,
+            caught_up: now,
+            last_fetch: (now, 0),
+        };
         let state = State {
             log: Log::default(),
             high_watermark: 0,
@@ -154,6 +169,7 @@ impl Partition {
             let log_start = state.log.start();
             return Ok(Appended { base_offset, last_offset, log_start, moved: Moved::default() });
         }
+        let low_watermark = state.low_watermark();
         if !self.make_room(&mut state, bytes.len() as u64) {
             return Err(ErrorCode::KAFKA_STORAGE_ERROR);
         }
@@ -162,24 +178,38 @@ impl Partition {
         let high_watermark = state.raise_high_watermark(&self.rules);
         let last_offset = state.log.end() - 1;
         let log_start = state.log.start();
-        Ok(Appended { base_offset, last_offset, log_start, moved: Moved { log_end: true, high_watermark } })
+        let low_watermark = state.low_watermark_above(low_watermark);
+        let moved = Moved { log_end: true, high_watermark, low_watermark, served: false };
+        Ok(Appended { base_offset, last_offset, log_start, moved })
     }
 
-    /// Takes a follower's fetch as what it is: an acknowledgement of everything below its offset.
+    /// Takes a follower's fetch as what it is: an acknowledgement of everything below its offset, by a log that begins at
+    /// `log_start`.
     ///
     /// The first fetch of a replica begins where the log begins. Anything later comes from a log of an earlier topic
-    /// of the same name and acknowledges nothing.
-    pub(crate) fn acknowledge(&self, node: i32, offset: i64, now: Duration) -> Result<Moved, ErrorCode> {
+    /// of the same name. One that comes back with less than it had has lost its log: it is out of sync until it has caught up.
+    ///
+    /// # Errors
+    ///
+    /// `OFFSET_OUT_OF_RANGE` for a log that is none of this partition's: the follower must begin anew.
+    pub(crate) fn acknowledge(
+        &self,
+        node: i32,
+        offset: i64,
+        log_start: i64,
+        now: Duration,
+    ) -> Result<Moved, ErrorCode> {
         let mut state = self.open()?;
         let (start, end) = (state.log.start(), state.log.end());
-        let high_watermark = state.high_watermark;
+        let (high_watermark, low_watermark) = (state.high_watermark, state.low_watermark());
         let Some(follower) = state.followers.iter_mut().find(|follower| follower.node == node) else {
             return Err(ErrorCode::NOT_LEADER_OR_FOLLOWER);
         };
         if offset > end || offset < start || (follower.log_end.is_none() && offset > start) {
-            return Ok(Moved::default());
+            return Err(ErrorCode::OFFSET_OUT_OF_RANGE);
         }
-        follower.log_end = Some(offset);
+        let former = follower.log_end.replace(offset);
+        follower.log_start = log_start.min(offset);
         // It has all there is now; or all there was when it last fetched, and so was caught up then.
         if offset >= end {
             follower.caught_up = now;
@@ -187,9 +217,39 @@ impl Partition {
             follower.caught_up = follower.caught_up.max(follower.last_fetch.0);
         }
         follower.last_fetch = (now, end);
+        follower.in_sync &= former.is_none_or(|former| offset >= former);
         follower.in_sync |= offset >= high_watermark;
-        let high_watermark = state.raise_high_watermark(&self.rules);
-        Ok(Moved { log_end: false, high_watermark })
+        Ok(Moved {
+            log_end: false,
+            high_watermark: state.raise_high_watermark(&self.rules),
+            low_watermark: state.low_watermark_above(low_watermark),
+            served: former.is_none(),
+        })
+    }
+
+    /// Deletes everything below an offset; -1 stands for the high watermark. Returns the offset and the low watermark,
+    /// which follows once the followers have deleted it, too.
+    ///
+    /// # Errors
+    ///
+    /// `OFFSET_OUT_OF_RANGE` for an offset that is not below the high watermark.
+    pub(crate) fn delete_records(&self, offset: i64) -> Result<(i64, i64, Moved), ErrorCode> {
+        let mut state = self.open()?;
+        let offset = if offset == -1 { state.high_watermark } else { offset };
+        if !(0..=state.high_watermark).contains(&offset) {
+            return Err(ErrorCode::OFFSET_OUT_OF_RANGE);
+        }
+        let (low_watermark, bytes) = (state.low_watermark(), state.log.bytes());
+        state.log.drop_below(offset);
+        self.rules.total_bytes.fetch_sub(bytes - state.log.bytes(), Ordering::Relaxed);
+        // Readers at what is gone must hear of it, and followers delete it, too: all of them look.
+        let moved = Moved {
+            log_end: true,
+            high_watermark: u64::try_from(state.high_watermark).ok(),
+            low_watermark: state.low_watermark_above(low_watermark),
+            served: false,
+        };
+        Ok((offset, state.low_watermark(), moved))
     }
 
     /// Takes those followers out of the in-sync set that were not caught up for longer than `lag`.
@@ -198,20 +258,23 @@ impl Partition {
     /// controller would miss its heartbeats; here the fetches are the heartbeats.
     pub(crate) fn drop_laggards(&self, lag: Duration, now: Duration) -> Moved {
         let Ok(mut state) = self.open() else { return Moved::default() };
+        let low_watermark = state.low_watermark();
         for follower in &mut state.followers {
             follower.in_sync &= now.saturating_sub(follower.caught_up) <= lag;
         }
         let high_watermark = state.raise_high_watermark(&self.rules);
-        Moved { log_end: false, high_watermark }
+        let low_watermark = state.low_watermark_above(low_watermark);
+        Moved { log_end: false, high_watermark, low_watermark, served: false }
     }
 
-    /// Ends the partition: its topic was deleted. Everybody who waits on it is to be signalled.
+    /// Ends the partition: its topic was deleted. All who wait on it are to be signalled.
     pub(crate) fn close(&self) -> Moved {
         let mut state = self.state.lock();
         state.closed = true;
         self.rules.total_bytes.fetch_sub(state.log.bytes(), Ordering::Relaxed);
         state.log = Log::default();
-        Moved { log_end: true, high_watermark: Some(u64::MAX) }
+        let all = Some(u64::MAX);
+        Moved { log_end: true, high_watermark: all, low_watermark: all, served: true }
     }
 
     /// Looks where a read would begin, without reading.
@@ -243,9 +306,12 @@ impl Partition {
         Ok((start, state.ends(), records))
     }
 
-    /// Where the log ends, for each kind of reader.
-    pub(crate) fn offsets(&self, access: Access) -> Result<Offsets, ErrorCode> {
+    /// Where the log ends, for each kind of reader. An error if `from` is not in the log any more.
+    pub(crate) fn offsets(&self, access: Access, from: i64) -> Result<Offsets, ErrorCode> {
         let state = self.readable(access)?;
+        if from < state.log.start() {
+            return Err(ErrorCode::OFFSET_OUT_OF_RANGE);
+        }
         let high_watermark = state.log.place(state.high_watermark);
         Ok(Offsets { log_end: state.log.place(state.log.end()), high_watermark, last_stable: high_watermark })
     }
@@ -265,6 +331,22 @@ impl Partition {
                 min_in_sync: state.min_in_sync(&self.rules),
             },
         }
+    }
+
+    /// What has been deleted by all who are in sync: everything below.
+    pub(crate) fn low_watermark(&self) -> Result<i64, ErrorCode> {
+        Ok(self.open()?.low_watermark())
+    }
+
+    /// Whether its topic is there.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.state.lock().closed
+    }
+
+    /// How many replicas have not fetched yet.
+    pub(crate) fn unserved(&self) -> usize {
+        self.open()
+            .map_or(0, |state| state.followers.iter().filter(|follower| follower.log_end.is_none()).count())
     }
 
     /// Answers the question for an offset by time; -1 is the end, -2 and -4 the start, -3 the latest time.
@@ -327,26 +409,23 @@ impl Partition {
             return Err(ErrorCode::OFFSET_OUT_OF_RANGE);
         }
         let limit = if wanted.isolation == Isolation::LogEnd { log.end() } else { state.high_watermark };
-        Ok(Start { place: log.place(offset), end: log.place(limit), diverging })
+        Ok(Start { place: log.place(offset), end: log.place(limit), log_start: log.start(), diverging })
     }
 
-    /// Drops old batches until `more` bytes fit. Says whether they do.
+    /// Drops old batches until `more` bytes fit, and counts them. Says whether they do.
+    ///
+    /// They are counted first: two partitions that looked whether there is room, and then took it, could both take
+    /// the last of it.
     fn make_room(&self, state: &mut State, more: u64) -> bool {
         let rules = &self.rules;
-        let limit = state.high_watermark;
-        let total = rules.total_bytes.load(Ordering::Relaxed);
         let before = state.log.bytes();
-        let dropped = state.log.drop_oldest(limit, |bytes| {
-            bytes + more > rules.retention_bytes
-                || total - (before - bytes) + more > rules.retention_total_bytes
+        let total = more + rules.total_bytes.fetch_add(more, Ordering::Relaxed);
+        let dropped = state.log.drop_oldest(state.high_watermark, |bytes| {
+            bytes + more > rules.retention_bytes || total - (before - bytes) > rules.retention_total_bytes
         });
-        let total = total - dropped;
         // The bytes of one partition may exceed its share while followers lag; those of all may not.
-        let fits = total + more <= rules.retention_total_bytes;
-        rules.total_bytes.fetch_sub(dropped, Ordering::Relaxed);
-        if fits {
-            rules.total_bytes.fetch_add(more, Ordering::Relaxed);
-        }
+        let fits = total - dropped <= rules.retention_total_bytes;
+        rules.total_bytes.fetch_sub(if fits { dropped } else { dropped + more }, Ordering::Relaxed);
         fits
     }
 
@@ -380,6 +459,18 @@ impl State {
         }
         self.high_watermark = replicated;
         u64::try_from(replicated).ok()
+    }
+
+    /// Below it nothing is left, at the leader or at a follower in sync. Others hold nothing up: they may be gone for good.
+    fn low_watermark(&self) -> i64 {
+        let followers = self.followers.iter().filter(|follower| follower.in_sync);
+        low_watermark(self.log.start(), followers.map(|follower| follower.log_start))
+    }
+
+    /// The low watermark, if it lies above a former one.
+    fn low_watermark_above(&self, former: i64) -> Option<u64> {
+        let current = self.low_watermark();
+        if current > former { u64::try_from(current).ok() } else { None }
     }
 
     fn in_sync(&self) -> usize {

@@ -5,9 +5,14 @@ use crate::batch::{made_up, made_up_by};
 
 const LAG: Duration = Duration::from_secs(10);
 const READ: Access = Access { leader_only: false, current_leader_epoch: None };
-const NOTHING: Moved = Moved { log_end: false, high_watermark: None };
+const NOTHING: Moved = Moved { log_end: false, high_watermark: None, low_watermark: None, served: false };
 const fn watermark(at: u64) -> Moved {
-    Moved { log_end: false, high_watermark: Some(at) }
+    Moved { high_watermark: Some(at), ..NOTHING }
+}
+
+/// A follower, whose log begins at 0, fetches: how far the high watermark has come by that.
+fn ack(partition: &Partition, node: i32, offset: i64, now: Duration) -> Result<Option<u64>, ErrorCode> {
+    partition.acknowledge(node, offset, 0, now).map(|moved| moved.high_watermark)
 }
 
 fn at(seconds: u64) -> Duration {
@@ -46,7 +51,7 @@ fn consume(partition: &Partition, offset: i64) -> Result<usize, ErrorCode> {
 #[test]
 fn a_lone_leader_is_its_own_high_watermark() {
     let partition = partition(&[], rules(3));
-    assert_eq!(append(&partition), Moved { log_end: true, high_watermark: Some(1) });
+    assert_eq!(append(&partition), Moved { log_end: true, ..watermark(1) });
     assert_eq!(partition.ends(), Ends { log_start: 0, high_watermark: 1, log_end: 1 });
     assert_eq!(consume(&partition, 0), Ok(100));
 }
@@ -54,12 +59,12 @@ fn a_lone_leader_is_its_own_high_watermark() {
 #[test]
 fn the_high_watermark_is_what_all_in_sync_have() {
     let partition = partition(&[2, 3], rules(2));
-    assert_eq!(append(&partition), Moved { log_end: true, high_watermark: None });
-    assert_eq!(partition.acknowledge(2, 0, at(1)), Ok(NOTHING));
-    assert_eq!(partition.acknowledge(3, 0, at(1)), Ok(NOTHING));
-    assert_eq!(partition.acknowledge(2, 1, at(1)), Ok(NOTHING));
+    assert_eq!(append(&partition), Moved { log_end: true, ..NOTHING });
+    assert_eq!(ack(&partition, 2, 0, at(1)), Ok(None));
+    assert_eq!(ack(&partition, 3, 0, at(1)), Ok(None));
+    assert_eq!(ack(&partition, 2, 1, at(1)), Ok(None));
     assert_eq!(consume(&partition, 0), Ok(0), "not replicated: not to be seen");
-    assert_eq!(partition.acknowledge(3, 1, at(1)), Ok(watermark(1)));
+    assert_eq!(ack(&partition, 3, 1, at(1)), Ok(Some(1)));
     assert_eq!(consume(&partition, 0), Ok(100));
 }
 
@@ -67,9 +72,9 @@ fn the_high_watermark_is_what_all_in_sync_have() {
 fn the_high_watermark_never_steps_back() {
     let partition = partition(&[2], rules(1));
     let _ = append(&partition);
-    let _ = partition.acknowledge(2, 0, at(1));
-    assert_eq!(partition.acknowledge(2, 1, at(1)), Ok(watermark(1)));
-    assert_eq!(partition.acknowledge(2, 0, at(1)), Ok(NOTHING));
+    let _ = ack(&partition, 2, 0, at(1));
+    assert_eq!(ack(&partition, 2, 1, at(1)), Ok(Some(1)));
+    assert_eq!(ack(&partition, 2, 0, at(1)), Ok(None));
     assert_eq!(partition.ends().high_watermark, 1);
 }
 
@@ -77,10 +82,10 @@ fn the_high_watermark_never_steps_back() {
 fn a_first_fetch_from_the_middle_acknowledges_nothing() {
     let partition = partition(&[2], rules(1));
     let _ = append(&partition);
-    assert_eq!(partition.acknowledge(2, 1, at(1)), Ok(NOTHING), "that log is an earlier topic's");
+    assert_eq!(ack(&partition, 2, 1, at(1)), Err(ErrorCode::OFFSET_OUT_OF_RANGE), "an earlier topic's");
     assert_eq!(partition.ends().high_watermark, 0);
-    assert_eq!(partition.acknowledge(2, 9, at(1)), Ok(NOTHING), "past the end");
-    assert_eq!(partition.acknowledge(4, 0, at(1)), Err(ErrorCode::NOT_LEADER_OR_FOLLOWER), "no replica");
+    assert_eq!(ack(&partition, 2, 9, at(1)), Err(ErrorCode::OFFSET_OUT_OF_RANGE), "past the end");
+    assert_eq!(ack(&partition, 4, 0, at(1)), Err(ErrorCode::NOT_LEADER_OR_FOLLOWER), "no replica");
 }
 
 #[test]
@@ -88,9 +93,9 @@ fn a_laggard_leaves_the_in_sync_set_and_the_watermark_goes_on() {
     let partition = partition(&[2, 3], rules(2));
     let _ = append(&partition);
     for node in [2, 3] {
-        let _ = partition.acknowledge(node, 0, at(1));
+        let _ = ack(&partition, node, 0, at(1));
     }
-    let _ = partition.acknowledge(2, 1, at(9));
+    let _ = ack(&partition, 2, 1, at(9));
     assert_eq!(partition.drop_laggards(LAG, at(10)), NOTHING, "not yet");
     assert_eq!(partition.drop_laggards(LAG, at(12)), watermark(1));
     assert_eq!(partition.isr(), [1, 2]);
@@ -101,7 +106,7 @@ fn a_laggard_leaves_the_in_sync_set_and_the_watermark_goes_on() {
 fn a_follower_that_has_everything_but_fetches_no_more_leaves_the_in_sync_set() {
     let partition = partition(&[2, 3], rules(1));
     for second in 0..=20 {
-        let _ = partition.acknowledge(2, 0, at(second));
+        let _ = ack(&partition, 2, 0, at(second));
         assert_eq!(partition.drop_laggards(LAG, at(second)), NOTHING);
     }
     assert_eq!(partition.isr(), [1, 2]);
@@ -113,7 +118,7 @@ fn a_follower_that_keeps_pace_but_is_never_quite_there_stays_in_sync() {
     let _ = append(&partition);
     for second in 0..60 {
         // Each time it has what there was when it last fetched, but one record has come since.
-        let _ = partition.acknowledge(2, second, at(second as u64));
+        let _ = ack(&partition, 2, second, at(second as u64));
         let _ = append(&partition);
         let _ = partition.drop_laggards(LAG, at(second as u64));
         assert_eq!(partition.isr(), [1, 2], "second {second}");
@@ -126,9 +131,9 @@ fn a_follower_comes_back_into_the_set_when_it_has_the_watermark() {
     let _ = append(&partition);
     assert_eq!(partition.drop_laggards(LAG, at(11)), watermark(1));
     assert_eq!(partition.isr(), [1]);
-    let _ = partition.acknowledge(2, 0, at(12));
+    let _ = ack(&partition, 2, 0, at(12));
     assert_eq!(partition.isr(), [1], "below the watermark");
-    let _ = partition.acknowledge(2, 1, at(12));
+    let _ = ack(&partition, 2, 1, at(12));
     assert_eq!(partition.isr(), [1, 2]);
 }
 
@@ -141,8 +146,8 @@ fn the_watermark_stands_still_while_too_few_are_in_sync() {
     assert_eq!(append_batch(&partition, &made_up(1, 39), true), Err(ErrorCode::NOT_ENOUGH_REPLICAS));
     append_batch(&partition, &made_up(1, 39), false).expect("other acks are served");
     assert_eq!(partition.ends().high_watermark, 0);
-    let _ = partition.acknowledge(2, 0, at(12));
-    assert_eq!(partition.acknowledge(2, 2, at(12)), Ok(watermark(2)), "and goes on when it is back");
+    let _ = ack(&partition, 2, 0, at(12));
+    assert_eq!(ack(&partition, 2, 2, at(12)), Ok(Some(2)), "and goes on when it is back");
     assert_eq!(partition.ends().high_watermark, 2);
 }
 
@@ -177,9 +182,9 @@ fn offsets_outside_the_log_are_errors_but_those_above_the_watermark_are_not() {
 fn an_epoch_other_than_the_current_one_is_refused() {
     let partition = partition(&[], rules(1));
     let epoch = |epoch| Access { leader_only: false, current_leader_epoch: Some(epoch) };
-    assert!(partition.offsets(epoch(0)).is_ok());
-    assert_eq!(partition.offsets(epoch(1)), Err(ErrorCode::UNKNOWN_LEADER_EPOCH));
-    assert_eq!(partition.offsets(epoch(-2)), Err(ErrorCode::FENCED_LEADER_EPOCH));
+    assert!(partition.offsets(epoch(0), 0).is_ok());
+    assert_eq!(partition.offsets(epoch(1), 0), Err(ErrorCode::UNKNOWN_LEADER_EPOCH));
+    assert_eq!(partition.offsets(epoch(-2), 0), Err(ErrorCode::FENCED_LEADER_EPOCH));
 }
 
 #[test]
@@ -205,8 +210,8 @@ fn old_batches_are_dropped_below_the_watermark_only() {
         let _ = append(&partition);
     }
     assert_eq!(partition.ends().log_start, 0, "nothing is replicated");
-    let _ = partition.acknowledge(2, 0, at(1));
-    let _ = partition.acknowledge(2, 3, at(1));
+    let _ = ack(&partition, 2, 0, at(1));
+    let _ = ack(&partition, 2, 3, at(1));
     let _ = append(&partition);
     assert_eq!(partition.ends(), Ends { log_start: 3, high_watermark: 3, log_end: 5 });
     assert_eq!(consume(&partition, 2), Err(ErrorCode::OFFSET_OUT_OF_RANGE));
@@ -233,15 +238,111 @@ fn the_bytes_of_all_logs_have_a_limit() {
 }
 
 #[test]
+fn a_first_fetch_is_noticed() {
+    let partition = partition(&[2, 3], rules(1));
+    assert_eq!(partition.unserved(), 2);
+    for (node, served, unserved) in [(2, true, 1), (2, false, 1), (3, true, 0), (3, false, 0)] {
+        let moved = partition.acknowledge(node, 0, 0, at(1)).expect("a replica");
+        assert_eq!((moved.served, partition.unserved()), (served, unserved));
+    }
+}
+
+#[test]
+fn a_follower_that_has_lost_its_log_is_out_of_sync_until_it_has_caught_up() {
+    let partition = partition(&[2, 3], rules(1));
+    let _ = append(&partition);
+    for node in [2, 3] {
+        let _ = ack(&partition, node, 0, at(1));
+        let _ = ack(&partition, node, 1, at(1));
+    }
+    assert_eq!(ack(&partition, 3, 0, at(2)), Ok(None), "it begins anew");
+    assert_eq!(partition.isr(), [1, 2]);
+    let _ = append(&partition);
+    assert_eq!(ack(&partition, 2, 2, at(3)), Ok(Some(2)), "nobody waits for it");
+    let _ = ack(&partition, 3, 2, at(3));
+    assert_eq!(partition.isr(), [1, 2, 3]);
+}
+
+#[test]
+fn deleted_records_are_gone_for_good_when_those_in_sync_have_deleted_them() {
+    let partition = partition(&[2, 3], rules(1));
+    for _ in 0..3 {
+        let _ = append(&partition);
+    }
+    for node in [2, 3] {
+        let _ = ack(&partition, node, 0, at(1));
+        let _ = ack(&partition, node, 3, at(9));
+    }
+    for offset in [-2, 4, i64::MAX] {
+        assert_eq!(partition.delete_records(offset), Err(ErrorCode::OFFSET_OUT_OF_RANGE), "{offset}");
+    }
+    let (required, low, moved) = partition.delete_records(2).expect("below the watermark");
+    assert_eq!((required, low, moved.log_end, moved.low_watermark), (2, 0, true, None));
+    assert_eq!(partition.ends().log_start, 2);
+    assert_eq!(consume(&partition, 1), Err(ErrorCode::OFFSET_OUT_OF_RANGE));
+    assert_eq!(
+        partition.offsets(READ, 1),
+        Err(ErrorCode::OFFSET_OUT_OF_RANGE),
+        "who waits there hears of it"
+    );
+    let low = |node, log_start, seconds| {
+        partition.acknowledge(node, 3, log_start, at(seconds)).expect("a replica").low_watermark
+    };
+    assert_eq!((low(2, 2, 10), partition.low_watermark()), (None, Ok(0)), "the other has not");
+    assert_eq!((low(3, 1, 10), partition.low_watermark()), (Some(1), Ok(1)));
+    // One that is lost holds nothing up.
+    let _ = ack(&partition, 2, 3, at(15));
+    let _ = low(2, 2, 21);
+    assert_eq!(partition.drop_laggards(LAG, at(21)).low_watermark, Some(2));
+    // All of it, and once more.
+    for _ in 0..2 {
+        let (required, ..) = partition.delete_records(-1).expect("the watermark");
+        assert_eq!((required, partition.ends().log_start), (3, 3));
+    }
+    assert_eq!(partition.delete_records(1).map(|(required, ..)| required), Ok(1), "gone already");
+}
+
+#[test]
+fn deleted_records_make_room_for_others() {
+    let total = Arc::new(AtomicU64::new(0));
+    let partition = partition(&[], Rules { total_bytes: total.clone(), ..rules(1) });
+    let _ = append(&partition);
+    let _ = append(&partition);
+    let _ = partition.delete_records(1).expect("replicated");
+    assert_eq!(total.load(Ordering::Relaxed), 100);
+}
+
+#[test]
+fn the_limit_of_all_logs_holds_whoever_appends_at_the_same_time() {
+    let total = Arc::new(AtomicU64::new(0));
+    let limit = 100 * 200;
+    let rules = || Rules { total_bytes: total.clone(), retention_total_bytes: limit, ..rules(1) };
+    // Nothing is replicated, so nothing can go.
+    let partitions = [(); 4].map(|()| partition(&[2], rules()));
+    std::thread::scope(|scope| {
+        for partition in &partitions {
+            scope.spawn(|| while append_batch(partition, &made_up(1, 39), false).is_ok() {});
+        }
+    });
+    let kept: i64 = partitions.iter().map(|partition| 100 * partition.ends().log_end).sum();
+    assert!(kept as u64 <= limit, "{kept}");
+    assert_eq!(total.load(Ordering::Relaxed), kept as u64, "what was refused is not counted");
+}
+
+#[test]
 fn a_closed_partition_is_unknown() {
     let partition = partition(&[2], rules(1));
     let _ = append(&partition);
-    assert_eq!(partition.close(), Moved { log_end: true, high_watermark: Some(u64::MAX) });
+    let all = Some(u64::MAX);
+    assert_eq!(
+        partition.close(),
+        Moved { log_end: true, high_watermark: all, low_watermark: all, served: true }
+    );
     let unknown = ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
     assert_eq!(consume(&partition, 0), Err(unknown));
     assert_eq!(partition.standing(), Standing::Absent(unknown));
     assert_eq!(append_batch(&partition, &made_up(1, 39), false), Err(unknown));
-    assert_eq!(partition.acknowledge(2, 0, at(1)), Err(unknown));
+    assert_eq!(ack(&partition, 2, 0, at(1)), Err(unknown));
     assert_eq!(partition.drop_laggards(LAG, at(99)), NOTHING);
 }
 

@@ -1,13 +1,20 @@
-//! The shape of every request that is served, to walk over a frame before it is decoded.
+//! The shape of every request that is served, and of the replies that a follower reads, to walk over a frame before it is
+//! decoded.
 //!
 //! The decoder takes a frame's word for the length of an array and makes room for so many elements at once: nine
 //! bytes of junk can ask for more memory than the machine has, and end the process. The walk makes sure that
 //! everything a frame announces is really in it, and that the number of elements, tagged fields included, is bounded.
 
+mod replies;
+mod requests;
+
 use kafka_protocol::messages::ApiKey;
 
-/// The most array elements and tagged fields in one request: far more than any client sends, and a bounded amount of memory.
-const MAX_ELEMENTS: usize = 1_000_000;
+/// The most array elements and tagged fields in one request: several for each partition that there may be, and some thirty
+/// megabytes of memory at worst.
+const MAX_ELEMENTS: usize = 1 << 16;
+/// The same of a reply, which may list everything that there is.
+const MAX_REPLY_ELEMENTS: usize = 1 << 20;
 
 /// A field and the versions that have it.
 #[derive(Debug)]
@@ -23,6 +30,8 @@ enum Field {
     Fixed(usize),
     Text,
     Bytes,
+    /// A structure.
+    Struct(&'static [Part]),
     /// An array of structures.
     Structs(&'static [Part]),
     /// An array of plain fields.
@@ -61,37 +70,60 @@ pub(crate) struct Shape {
 /// The shape of a request that is served.
 pub(crate) fn shape_of(key: ApiKey) -> Option<&'static Shape> {
     let shape = match key {
-        ApiKey::Produce => &PRODUCE,
-        ApiKey::Fetch => &FETCH,
-        ApiKey::ListOffsets => &LIST_OFFSETS,
-        ApiKey::Metadata => &METADATA,
-        ApiKey::FindCoordinator => &FIND_COORDINATOR,
-        ApiKey::ApiVersions => &API_VERSIONS,
-        ApiKey::CreateTopics => &CREATE_TOPICS,
-        ApiKey::DeleteTopics => &DELETE_TOPICS,
-        ApiKey::InitProducerId => &INIT_PRODUCER_ID,
-        ApiKey::JoinGroup => &JOIN_GROUP,
-        ApiKey::SyncGroup => &SYNC_GROUP,
-        ApiKey::Heartbeat => &HEARTBEAT,
-        ApiKey::LeaveGroup => &LEAVE_GROUP,
-        ApiKey::OffsetCommit => &OFFSET_COMMIT,
-        ApiKey::OffsetFetch => &OFFSET_FETCH,
+        ApiKey::Produce => &requests::PRODUCE,
+        ApiKey::Fetch => &requests::FETCH,
+        ApiKey::ListOffsets => &requests::LIST_OFFSETS,
+        ApiKey::Metadata => &requests::METADATA,
+        ApiKey::FindCoordinator => &requests::FIND_COORDINATOR,
+        ApiKey::ApiVersions => &requests::API_VERSIONS,
+        ApiKey::CreateTopics => &requests::CREATE_TOPICS,
+        ApiKey::DeleteTopics => &requests::DELETE_TOPICS,
+        ApiKey::InitProducerId => &requests::INIT_PRODUCER_ID,
+        ApiKey::CreatePartitions => &requests::CREATE_PARTITIONS,
+        ApiKey::DeleteRecords => &requests::DELETE_RECORDS,
+        ApiKey::DescribeConfigs => &requests::DESCRIBE_CONFIGS,
+        ApiKey::JoinGroup => &requests::JOIN_GROUP,
+        ApiKey::SyncGroup => &requests::SYNC_GROUP,
+        ApiKey::Heartbeat => &requests::HEARTBEAT,
+        ApiKey::LeaveGroup => &requests::LEAVE_GROUP,
+        ApiKey::OffsetCommit => &requests::OFFSET_COMMIT,
+        ApiKey::OffsetFetch => &requests::OFFSET_FETCH,
         _ => return None,
     };
     Some(shape)
+}
+
+/// The shape of a reply that a follower reads.
+pub(crate) fn reply_shape_of(key: ApiKey) -> Option<&'static Shape> {
+    match key {
+        ApiKey::Fetch => Some(&replies::FETCH),
+        ApiKey::Metadata => Some(&replies::METADATA),
+        _ => None,
+    }
 }
 
 impl Shape {
     /// Walks over a request's body. `None` if it is not of this shape.
     pub(crate) fn walk(&self, body: &[u8], version: i16) -> Option<()> {
         let flexible = version >= self.flexible_from;
-        Walk { bytes: body, version, flexible, elements: 0 }.structure(self.parts)
+        Walk { bytes: body, version, flexible, room: MAX_ELEMENTS }.structure(self.parts)
+    }
+
+    /// Walks over a reply, its head included. `None` if it is not of this shape.
+    pub(crate) fn walk_reply(&self, frame: &[u8], version: i16) -> Option<()> {
+        let flexible = version >= self.flexible_from;
+        let mut walk = Walk { bytes: frame, version, flexible, room: MAX_REPLY_ELEMENTS };
+        walk.skip(4)?;
+        if flexible {
+            walk.tagged_fields(&[])?;
+        }
+        walk.structure(self.parts)
     }
 }
 
 /// Walks over the head at the beginning of a frame. `None` if it is not one of this version.
 pub(crate) fn walk_head(frame: &[u8], version: i16) -> Option<()> {
-    let mut walk = Walk { bytes: frame, version, flexible: version >= 2, elements: 0 };
+    let mut walk = Walk { bytes: frame, version, flexible: version >= 2, room: MAX_ELEMENTS };
     walk.skip(2 + 2 + 4)?;
     // The client's name has a plain length in every version.
     let size = walk.text_length()?;
@@ -103,7 +135,8 @@ struct Walk<'a> {
     bytes: &'a [u8],
     version: i16,
     flexible: bool,
-    elements: usize,
+    /// How many more elements there may be.
+    room: usize,
 }
 
 impl Walk<'_> {
@@ -127,6 +160,7 @@ impl Walk<'_> {
                 let size = self.length()?;
                 self.skip(size)
             }
+            Field::Struct(parts) => self.structure(parts),
             Field::Structs(parts) => self.array(|walk| walk.structure(parts)),
             Field::Array(element) => self.array(|walk| walk.field(element)),
             Field::Tagged(..) => Some(()), // comes after all others
@@ -168,8 +202,8 @@ impl Walk<'_> {
 
     /// So many elements are to come. None is smaller than a byte.
     fn announce(&mut self, count: usize) -> Option<()> {
-        self.elements = self.elements.checked_add(count)?;
-        (self.elements <= MAX_ELEMENTS && count <= self.bytes.len()).then_some(())
+        self.room = self.room.checked_sub(count)?;
+        (count <= self.bytes.len()).then_some(())
     }
 
     /// The length of bytes or of an array; null counts as empty.
@@ -215,166 +249,6 @@ fn or_null(length: i32) -> Option<usize> {
     if length == -1 { Some(0) } else { usize::try_from(length).ok() }
 }
 
-static PRODUCE: Shape = Shape {
-    flexible_from: 9,
-    parts: &[
-        since(3, Field::Text),
-        always(I16),
-        always(I32),
-        always(Field::Structs(&[
-            always(Field::Text),
-            always(Field::Structs(&[always(I32), always(Field::Bytes)])),
-        ])),
-    ],
-};
-
-static FETCH: Shape = Shape {
-    flexible_from: 12,
-    parts: &[
-        always(I32),
-        always(I32),
-        always(I32),
-        always(I32),
-        always(I8),
-        since(7, I32),
-        since(7, I32),
-        always(Field::Structs(&[
-            always(Field::Text),
-            always(Field::Structs(&[
-                always(I32),
-                since(9, I32),
-                always(I64),
-                since(12, I32),
-                since(5, I64),
-                always(I32),
-            ])),
-        ])),
-        since(7, Field::Structs(&[always(Field::Text), always(Field::Array(&I32))])),
-        since(11, Field::Text),
-        always(Field::Tagged(0, &Field::Text)),
-    ],
-};
-
-static LIST_OFFSETS: Shape = Shape {
-    flexible_from: 6,
-    parts: &[
-        always(I32),
-        since(2, I8),
-        always(Field::Structs(&[
-            always(Field::Text),
-            always(Field::Structs(&[always(I32), since(4, I32), always(I64)])),
-        ])),
-    ],
-};
-
-static METADATA: Shape = Shape {
-    flexible_from: 9,
-    parts: &[always(Field::Structs(&[always(Field::Text)])), since(4, I8), since(8, I8), since(8, I8)],
-};
-
-static FIND_COORDINATOR: Shape = Shape {
-    flexible_from: 3,
-    parts: &[until(3, Field::Text), since(1, I8), since(4, Field::Array(&Field::Text))],
-};
-
-static API_VERSIONS: Shape =
-    Shape { flexible_from: 3, parts: &[since(3, Field::Text), since(3, Field::Text)] };
-
-static CREATE_TOPICS: Shape = Shape {
-    flexible_from: 5,
-    parts: &[
-        always(Field::Structs(&[
-            always(Field::Text),
-            always(I32),
-            always(I16),
-            always(Field::Structs(&[always(I32), always(Field::Array(&I32))])),
-            always(Field::Structs(&[always(Field::Text), always(Field::Text)])),
-        ])),
-        always(I32),
-        always(I8),
-    ],
-};
-
-static DELETE_TOPICS: Shape = Shape {
-    flexible_from: 4,
-    parts: &[
-        until(5, Field::Array(&Field::Text)),
-        since(6, Field::Structs(&[always(Field::Text), always(UUID)])),
-        always(I32),
-    ],
-};
-
-static INIT_PRODUCER_ID: Shape =
-    Shape { flexible_from: 2, parts: &[always(Field::Text), always(I32), since(3, I64), since(3, I16)] };
-
-static JOIN_GROUP: Shape = Shape {
-    flexible_from: 6,
-    parts: &[
-        always(Field::Text),
-        always(I32),
-        since(1, I32),
-        always(Field::Text),
-        since(5, Field::Text),
-        always(Field::Text),
-        always(Field::Structs(&[always(Field::Text), always(Field::Bytes)])),
-    ],
-};
-
-static SYNC_GROUP: Shape = Shape {
-    flexible_from: 4,
-    parts: &[
-        always(Field::Text),
-        always(I32),
-        always(Field::Text),
-        since(3, Field::Text),
-        since(5, Field::Text),
-        since(5, Field::Text),
-        always(Field::Structs(&[always(Field::Text), always(Field::Bytes)])),
-    ],
-};
-
-static HEARTBEAT: Shape = Shape {
-    flexible_from: 4,
-    parts: &[always(Field::Text), always(I32), always(Field::Text), since(3, Field::Text)],
-};
-
-static LEAVE_GROUP: Shape = Shape {
-    flexible_from: 4,
-    parts: &[
-        always(Field::Text),
-        until(2, Field::Text),
-        since(3, Field::Structs(&[always(Field::Text), always(Field::Text)])),
-    ],
-};
-
-static OFFSET_COMMIT: Shape = Shape {
-    flexible_from: 8,
-    parts: &[
-        always(Field::Text),
-        always(I32),
-        always(Field::Text),
-        since(7, Field::Text),
-        until(4, I64),
-        always(Field::Structs(&[
-            always(Field::Text),
-            always(Field::Structs(&[always(I32), always(I64), since(6, I32), always(Field::Text)])),
-        ])),
-    ],
-};
-
-/// The partitions of a topic.
-const INDEXES: Field = Field::Structs(&[always(Field::Text), always(Field::Array(&I32))]);
-
-static OFFSET_FETCH: Shape = Shape {
-    flexible_from: 6,
-    parts: &[
-        until(7, Field::Text),
-        until(7, INDEXES),
-        since(8, Field::Structs(&[always(Field::Text), always(INDEXES)])),
-        since(7, I8),
-    ],
-};
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -401,7 +275,11 @@ mod tests {
     fn tagged_fields_are_bounded_even_if_they_are_there() {
         for (count, expected) in [(0, Some(())), (MAX_ELEMENTS, Some(())), (MAX_ELEMENTS + 1, None)] {
             let tagged = tagged_fields(count);
-            assert_eq!(API_VERSIONS.walk(&api_versions(&tagged), 3), expected, "{count} in the body");
+            assert_eq!(
+                requests::API_VERSIONS.walk(&api_versions(&tagged), 3),
+                expected,
+                "{count} in the body"
+            );
             assert_eq!(walk_head(&head(&tagged), 2), expected, "{count} in the head");
         }
     }
@@ -410,7 +288,7 @@ mod tests {
     fn a_tag_that_the_decoder_takes_for_negative_is_refused() {
         for (last, expected) in [(0x07, Some(())), (0x08, None), (0x0f, None)] {
             let tagged = [1, 0xff, 0xff, 0xff, 0xff, last, 0];
-            assert_eq!(API_VERSIONS.walk(&api_versions(&tagged), 3), expected);
+            assert_eq!(requests::API_VERSIONS.walk(&api_versions(&tagged), 3), expected);
             assert_eq!(walk_head(&head(&tagged), 2), expected);
         }
     }
@@ -419,9 +297,35 @@ mod tests {
     fn a_tagged_field_that_the_decoder_knows_is_as_long_as_it_is_said_to_be() {
         // A fetch of nothing; its tagged field 0 is the cluster's name.
         let body = |size| [&[0; 25][..], &[1, 1, 1], &[1, 0, size, 3, b'm', b'e']].concat();
-        assert_eq!(FETCH.walk(&body(3), 12), Some(()));
-        assert_eq!(FETCH.walk(&body(2), 12), None, "it ends before");
-        assert_eq!(FETCH.walk(&[body(4), vec![0]].concat(), 12), None, "it ends after");
+        assert_eq!(requests::FETCH.walk(&body(3), 12), Some(()));
+        assert_eq!(requests::FETCH.walk(&body(2), 12), None, "it ends before");
+        assert_eq!(requests::FETCH.walk(&[body(4), vec![0]].concat(), 12), None, "it ends after");
+    }
+
+    #[test]
+    fn a_reply_may_list_more_than_a_request_but_not_any_number() {
+        // Metadata in version 9: a head, no brokers, no name, and so many topics of nothing.
+        let reply = |count: usize| {
+            let mut bytes = vec![0, 0, 0, 77, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1];
+            bytes.extend((0..4).map(|part| ((count + 1) >> (7 * part)) as u8 & 0x7f | 0x80));
+            bytes.push(0);
+            bytes.extend([0, 0, 0, 0, 1, 0, 0, 0, 0, 0].repeat(count));
+            bytes.extend([0; 5]);
+            bytes
+        };
+        let metadata = reply_shape_of(ApiKey::Metadata).expect("a follower reads it");
+        for (count, expected) in [
+            (3, Some(())),
+            (MAX_ELEMENTS + 1, Some(())),
+            (MAX_REPLY_ELEMENTS, Some(())),
+            (MAX_REPLY_ELEMENTS + 1, None),
+        ] {
+            assert_eq!(metadata.walk_reply(&reply(count), 9), expected, "{count} topics");
+        }
+        let whole = reply(2);
+        for length in 0..whole.len() {
+            assert_eq!(metadata.walk_reply(&whole[..length], 9), None, "cut to {length} bytes");
+        }
     }
 
     #[test]

@@ -51,6 +51,10 @@ pub struct Stats {
     pub produce: PurgatoryStats,
     /// Fetch requests that wait for bytes, the followers' own included.
     pub fetch: PurgatoryStats,
+    /// Requests to delete records that wait for followers.
+    pub delete_records: PurgatoryStats,
+    /// Requests to create or delete topics that wait for followers.
+    pub topic: PurgatoryStats,
     /// What groups wait for: that all join, that all synchronize.
     pub rebalance: PurgatoryStats,
     /// The sessions of the members of groups.
@@ -82,10 +86,12 @@ impl Stats {
         let partitions: Vec<String> = self.partitions.iter().map(PartitionStats::to_json).collect();
         let paused: Vec<String> = self.paused.iter().map(u16::to_string).collect();
         format!(
-            "{{\"produce\":{},\"fetch\":{},\"rebalance\":{},\"heartbeat\":{},\"groups\":{},\"members\":{},\"connections\":{},\"parked\":{},\"timers\":{},\"requests\":{},\
+            "{{\"produce\":{},\"fetch\":{},\"delete_records\":{},\"topic\":{},\"rebalance\":{},\"heartbeat\":{},\"groups\":{},\"members\":{},\"connections\":{},\"parked\":{},\"timers\":{},\"requests\":{},\
              \"isr\":{},\"paused\":[{}],\"partitions\":[{}]}}",
             self.produce.to_json(),
             self.fetch.to_json(),
+            self.delete_records.to_json(),
+            self.topic.to_json(),
             self.rebalance.to_json(),
             self.heartbeat.to_json(),
             self.groups,

@@ -6,10 +6,10 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use kafka_protocol::messages::{
-    ApiKey, ApiVersionsRequest, CreateTopicsRequest, DeleteTopicsRequest, FetchRequest,
-    FindCoordinatorRequest, HeartbeatRequest, InitProducerIdRequest, JoinGroupRequest, LeaveGroupRequest,
-    ListOffsetsRequest, MetadataRequest, OffsetCommitRequest, OffsetFetchRequest, ProduceRequest,
-    SyncGroupRequest,
+    ApiKey, ApiVersionsRequest, CreatePartitionsRequest, CreateTopicsRequest, DeleteRecordsRequest,
+    DeleteTopicsRequest, DescribeConfigsRequest, FetchRequest, FindCoordinatorRequest, HeartbeatRequest,
+    InitProducerIdRequest, JoinGroupRequest, LeaveGroupRequest, ListOffsetsRequest, MetadataRequest,
+    OffsetCommitRequest, OffsetFetchRequest, ProduceRequest, SyncGroupRequest,
 };
 use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, StrBytes};
 
@@ -31,6 +31,9 @@ macro_rules! with_its_type {
             ApiKey::CreateTopics => $function::<CreateTopicsRequest>($request),
             ApiKey::DeleteTopics => $function::<DeleteTopicsRequest>($request),
             ApiKey::InitProducerId => $function::<InitProducerIdRequest>($request),
+            ApiKey::CreatePartitions => $function::<CreatePartitionsRequest>($request),
+            ApiKey::DeleteRecords => $function::<DeleteRecordsRequest>($request),
+            ApiKey::DescribeConfigs => $function::<DescribeConfigsRequest>($request),
             ApiKey::JoinGroup => $function::<JoinGroupRequest>($request),
             ApiKey::SyncGroup => $function::<SyncGroupRequest>($request),
             ApiKey::Heartbeat => $function::<HeartbeatRequest>($request),

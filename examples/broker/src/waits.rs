@@ -1,11 +1,16 @@
-//! The two requests that wait in a purgatory, and what they ask of a partition.
+//! The requests that wait in a purgatory, and what they ask of a partition or a topic.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use ixion::kafka::delete_records::{self, DeletePartition};
 use ixion::kafka::fetch::{Access, EpochEnd, FetchPartition, Isolation, OffsetPlace, Offsets};
 use ixion::kafka::produce::{PartitionStatus, ProducePartition, Standing};
-use ixion::kafka::{DelayedFetch, DelayedProduce, ErrorCode};
+use ixion::kafka::topics::{TopicStatus, TopicWork};
+use ixion::kafka::{DelayedDeleteRecords, DelayedFetch, DelayedProduce, DelayedRequest, ErrorCode};
 use ixion::{DelayedOperation, Outcome};
+
+use parking_lot::Mutex;
 
 use crate::catalog::Catalog;
 use crate::partition::{Partition, PartitionId};
@@ -39,18 +44,80 @@ type ProduceAnswer = Box<dyn FnOnce(Outcome, Vec<PartitionStatus<Hosted>>) + Sen
 /// A produce request that waits for followers.
 pub(crate) type ProduceWait = DelayedProduce<Hosted, ProduceAnswer>;
 
+impl DeletePartition for Hosted {
+    fn standing(&self) -> delete_records::Standing {
+        let partition = self.0.as_ref().ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
+        match partition.and_then(|partition| partition.low_watermark()) {
+            Ok(low_watermark) => delete_records::Standing::Leader { low_watermark },
+            Err(error) => delete_records::Standing::Absent(error),
+        }
+    }
+}
+
+type DeleteAnswer = Box<dyn FnOnce(Outcome, Vec<delete_records::PartitionStatus<Hosted>>) + Send>;
+
+/// A request to delete records that waits until the followers have deleted them, too.
+pub(crate) type DeleteRecordsWait = DelayedDeleteRecords<Hosted, DeleteAnswer>;
+
+/// What is to be done about a topic.
+#[derive(Clone, Debug)]
+pub(crate) enum Work {
+    /// Nothing: it was refused.
+    None,
+    /// These partitions are new; every replica is to fetch them.
+    Serve(Vec<Arc<Partition>>),
+    /// These followers are to drop it.
+    Drop(Arc<Leftovers>),
+}
+
+impl Work {
+    /// The topic that it is about.
+    pub(crate) fn topic(&self) -> Option<Arc<str>> {
+        match self {
+            Work::None => None,
+            Work::Serve(partitions) => partitions.first().map(|partition| partition.topic().clone()),
+            Work::Drop(leftovers) => Some(leftovers.topic.clone()),
+        }
+    }
+}
+
+impl TopicWork for Work {
+    fn outstanding(&self) -> usize {
+        match self {
+            Work::None => 0,
+            Work::Serve(partitions) => partitions.iter().filter(|partition| partition.unserved() > 0).count(),
+            Work::Drop(leftovers) => leftovers.nodes.lock().len(),
+        }
+    }
+}
+
+/// What is left of a topic that was deleted.
+#[derive(Debug)]
+pub(crate) struct Leftovers {
+    pub(crate) topic: Arc<str>,
+    /// The followers that have not said yet that they have dropped it.
+    pub(crate) nodes: Mutex<BTreeSet<i32>>,
+}
+
+type TopicsAnswer = Box<dyn FnOnce(Outcome, Vec<TopicStatus<Work>>) + Send>;
+
+/// A request to create or delete topics that waits until that is done everywhere.
+pub(crate) type TopicsWait = DelayedRequest<TopicStatus<Work>, TopicsAnswer>;
+
 /// A partition as one reader sees it.
 #[derive(Clone, Debug)]
 pub(crate) struct View {
     pub(crate) partition: Arc<Partition>,
     pub(crate) offset: i64,
+    /// Where the reader's own log begins, if it is a follower: it is to hear of it when the leader's begins later.
+    pub(crate) log_start: i64,
 }
 
 impl FetchPartition for View {
     /// A consumer that is ahead of the high watermark, but not of the log, is at the end of what it can see, and
     /// waits. Taken for a fetch past the end it would be answered at once, over and over.
     fn offsets(&self, access: Access) -> Result<Offsets, ErrorCode> {
-        let mut offsets = self.partition.offsets(access)?;
+        let mut offsets = self.partition.offsets(access, self.offset.min(self.log_start))?;
         if (offsets.high_watermark.offset()..=offsets.log_end.offset()).contains(&self.offset) {
             offsets.high_watermark = OffsetPlace::of_offset(self.offset);
             offsets.last_stable = offsets.high_watermark;

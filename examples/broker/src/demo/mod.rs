@@ -8,6 +8,7 @@ mod report;
 mod usage;
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -35,13 +36,13 @@ pub(crate) async fn run(length: Duration) -> Verdict {
     let config = Config { listen: any_port, control: Some(any_port), replicas: 3, ..Config::default() };
     let broker = Broker::start(config).await.map_err(|error| format!("cannot start the broker: {error}"))?;
     let control = broker.control_addr().ok_or("the broker has no control port")?;
-    println!(
+    crate::say(&format!(
         "3 nodes on {}: {PARTITIONS} producers with acks=all, {} consumers, {} idle polls, for {} s\n",
         broker.addr(),
         2 * PARTITIONS,
         IDLE_WAITS.len(),
         length.as_secs(),
-    );
+    ));
     create_topics(broker.addr()).await?;
 
     let before = Usage::read();
@@ -53,12 +54,16 @@ pub(crate) async fn run(length: Duration) -> Verdict {
     let balanced = wait_for_balance(&broker).await;
 
     let stats = broker.shutdown().await;
-    println!("\n{}", report::table(&shared, &stats, elapsed, usage));
-    verdict?;
+    crate::say(&format!("\n{}", report::table(&shared, &stats, elapsed, usage)));
+    let ended = verdict?;
     balanced?;
+    if ended == Ended::Interrupted {
+        crate::say("interrupted; up to there every answer was right, none was early, and the books balance");
+        return Ok(());
+    }
     check::shown("Produce", &stats.produce)?;
     check::shown("Fetch", &stats.fetch)?;
-    println!("every answer was right, none was early, and the books balance");
+    crate::say("every answer was right, none was early, and the books balance");
     Ok(())
 }
 
@@ -83,14 +88,24 @@ async fn create_topics(address: SocketAddr) -> Verdict {
     create.await.map_err(|error| format!("cannot create the topics: {error}"))
 }
 
-/// Runs the load to its end, or to the first failure.
+/// How the load ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    InTime,
+    Interrupted,
+}
+
+/// Runs the load to its end, or to the first failure or signal.
 async fn drive(
     broker: &Broker,
     shared: &Arc<Shared>,
     control: SocketAddr,
     begun: Instant,
     length: Duration,
-) -> Verdict {
+) -> Result<Ended, String> {
+    let signals = crate::Ends::listen().map_err(|error| format!("cannot listen for signals: {error}"))?;
+    let mut interrupted = pin!(signals.come());
+    let mut ended = Ended::InTime;
     let mut tasks = start_load(shared);
     let progress = Progress::new();
     // The follower is away for a quarter of the time, in the middle.
@@ -98,10 +113,11 @@ async fn drive(
     let mut steps = schedule.into_iter().peekable();
     let mut show = tokio::time::interval(progress.interval());
     let mut verdict = Ok(());
-    while begun.elapsed() < length && verdict.is_ok() {
+    while begun.elapsed() < length && verdict.is_ok() && ended == Ended::InTime {
         tokio::select! {
+            () = &mut interrupted => ended = Ended::Interrupted,
             _ = show.tick() => progress.show(begun.elapsed(), shared, &broker.stats()),
-            ended = tasks.join_next() => verdict = outcome(ended),
+            task = tasks.join_next() => verdict = outcome(task),
         }
         if let Some((_, command)) = steps.next_if(|(at, _)| *at <= begun.elapsed()) {
             verdict = verdict.and(tell(shared, control, command).await);
@@ -117,7 +133,7 @@ async fn drive(
     }
     progress.show(begun.elapsed(), shared, &broker.stats());
     progress.finish();
-    verdict
+    verdict.map(|()| ended)
 }
 
 fn start_load(shared: &Arc<Shared>) -> JoinSet<Verdict> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use ixion::kafka::fetch::{Access, FetchLimits, FirstRead, Isolation, PartitionFetch, cap_bytes};
 use ixion::kafka::{DelayedFetch, ErrorCode};
-use ixion::{DelayedOperation, Outcome};
+use ixion::{Outcome, Watch};
 use kafka_protocol::messages::fetch_request::FetchPartition;
 use kafka_protocol::messages::fetch_response::{EpochEndOffset, FetchableTopicResponse, PartitionData};
 use kafka_protocol::messages::{BrokerId, FetchRequest, FetchResponse, TopicName};
@@ -14,12 +14,14 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
 use crate::codec::{Request, Unanswerable};
-use crate::handlers::{Session, gone, own};
+use crate::handlers::{Session, milliseconds, own, park};
 use crate::partition::{Ends, Partition, Start, Wanted};
 use crate::waits::{Coverage, FetchKey, FetchWait, View, key_for};
 
 /// The most bytes in one reply, whatever is asked for.
 const MAX_REPLY_BYTES: u64 = 64 << 20;
+/// An offset that no log has.
+const NO_OFFSET: i64 = -1;
 /// The isolation level of consumers who read committed records only.
 const READ_COMMITTED: i8 = 1;
 
@@ -42,6 +44,8 @@ struct PartitionPlan {
     /// The partition; if it cannot be read, why.
     partition: Result<Arc<Partition>, ErrorCode>,
     wanted: Wanted,
+    /// Where the log of a follower begins; the greatest number if it does not say, and for consumers, who have none.
+    log_start: i64,
     max_bytes: u64,
 }
 
@@ -53,14 +57,15 @@ pub(super) async fn answer(
 ) -> Result<BytesMut, Unanswerable> {
     let asked: FetchRequest = request.decode()?;
     let follower = (asked.replica_id.0 >= 0).then_some(asked.replica_id.0);
-    let (max_wait_ms, plan) = (asked.max_wait_ms, plan(session, asked, follower));
+    let (max_wait_ms, mut plan) = (asked.max_wait_ms, plan(session, asked, follower));
     if let Some(node) = follower {
-        acknowledge(session, &plan, node)?;
+        acknowledge(session, &mut plan, node)?;
     }
     let (first, fetches) = look_first(&plan);
-    if !first.answers_at_once(max_wait_ms, plan.limits.min_bytes) {
-        let timeout = Duration::from_millis(u64::try_from(max_wait_ms).unwrap_or(0));
-        wait(session, peer, &plan, fetches, follower, timeout).await?;
+    // A follower that has nothing to fetch waits for something.
+    let waits_for_partitions = follower.is_some() && first.partitions == 0 && max_wait_ms > 0;
+    if waits_for_partitions || !first.answers_at_once(max_wait_ms, plan.limits.min_bytes) {
+        wait(session, peer, &plan, fetches, follower, milliseconds(max_wait_ms)).await?;
     }
     request.encode(&read_all(&plan, request.version))
 }
@@ -76,14 +81,18 @@ fn plan(session: &Session, asked: FetchRequest, follower: Option<i32>) -> Plan {
         let partitions = topic.partitions.iter().map(|fetch| {
             let found = session.cluster.catalog.partition(&topic.topic, fetch.partition);
             let partition = match found {
+                _ if !session.leads() => Err(ErrorCode::NOT_LEADER_OR_FOLLOWER),
                 None => Err(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
-                Some(_) if !session.leads() => Err(ErrorCode::NOT_LEADER_OR_FOLLOWER),
                 Some(partition) => Ok(partition),
             };
             PartitionPlan {
                 index: fetch.partition,
                 partition,
                 wanted: wanted(fetch, isolation),
+                log_start: match fetch.log_start_offset {
+                    0.. if follower.is_some() => fetch.log_start_offset,
+                    _ => i64::MAX,
+                },
                 max_bytes: u64::try_from(fetch.partition_max_bytes).unwrap_or(0),
             }
         });
@@ -109,7 +118,7 @@ fn wanted(fetch: &FetchPartition, isolation: Isolation) -> Wanted {
 }
 
 /// Counts a follower's fetch as acknowledgement, then signals what that has moved.
-fn acknowledge(session: &Session, plan: &Plan, node: i32) -> Result<(), Unanswerable> {
+fn acknowledge(session: &Session, plan: &mut Plan, node: i32) -> Result<(), Unanswerable> {
     let cluster = &session.cluster;
     let gate = cluster.gate(node).ok_or(Unanswerable::Silent("a fetch of a node that is no follower"))?;
     let now = cluster.now();
@@ -119,18 +128,33 @@ fn acknowledge(session: &Session, plan: &Plan, node: i32) -> Result<(), Unanswer
         if *paused {
             return Err(Unanswerable::Silent("a fetch of a paused follower"));
         }
-        for partition_plan in plan.topics.iter().flat_map(|topic| &topic.partitions) {
+        for partition_plan in plan.topics.iter_mut().flat_map(|topic| &mut topic.partitions) {
             let Ok(partition) = &partition_plan.partition else { continue };
-            // One that was deleted meanwhile has nothing to acknowledge; the read will say so.
-            if let Ok(acknowledged) = partition.acknowledge(node, partition_plan.wanted.offset, now) {
-                moved.push((partition.id(), acknowledged));
+            let (offset, log_start) = (partition_plan.wanted.offset, partition_plan.log_start);
+            match partition.acknowledge(node, offset, log_start, now) {
+                Ok(acknowledged) => moved.push((partition.clone(), acknowledged)),
+                // It has the log of another partition, or has lost its own; the read will tell it to begin anew.
+                Err(ErrorCode::OFFSET_OUT_OF_RANGE) => partition_plan.wanted.offset = NO_OFFSET,
+                // One that was deleted meanwhile has nothing to acknowledge; the read will say so.
+                Err(_) => {}
             }
         }
+        cluster.drop_leftovers(node, |topic| plan.has_deleted(topic));
     }
     for (partition, moved) in moved {
-        cluster.signal(partition, moved);
+        cluster.signal(&partition, moved);
     }
     Ok(())
+}
+
+impl Plan {
+    /// Whether it names a topic that was deleted.
+    fn has_deleted(&self, topic: &str) -> bool {
+        let named = self.topics.iter().filter(|named| named.name.as_str() == topic);
+        let is_open =
+            |plan: &PartitionPlan| plan.partition.as_ref().is_ok_and(|partition| partition.is_open());
+        named.flat_map(|named| &named.partitions).any(|partition| !is_open(partition))
+    }
 }
 
 /// Looks how much could be sent, without reading it.
@@ -150,9 +174,15 @@ fn look_first(plan: &Plan) -> (FirstRead, Vec<PartitionFetch<View>>) {
                 let available =
                     start.place.bytes_before(start.end).unwrap_or(0).min(partition_plan.max_bytes);
                 first.bytes_readable = first.bytes_readable.saturating_add(available);
+                // A follower that is to delete records hears of it at once.
+                first.any_error |= start.log_start > partition_plan.log_start;
                 first.any_diverging_epoch |= start.diverging.is_some();
                 fetches.push(PartitionFetch {
-                    partition: View { partition: partition.clone(), offset: wanted.offset },
+                    partition: View {
+                        partition: partition.clone(),
+                        offset: wanted.offset,
+                        log_start: partition_plan.log_start,
+                    },
                     fetch_offset: wanted.offset,
                     start: start.place,
                     max_bytes: partition_plan.max_bytes,
@@ -189,23 +219,7 @@ async fn wait(
         let _ = sender.send(());
     }) as Box<dyn FnOnce(Outcome, _) + Send>;
     let operation = FetchWait { fetch: DelayedFetch::new(plan.limits, fetches, answer), coverage };
-    let id = match cluster.fetch.try_complete_else_watch(operation, timeout, keys) {
-        Ok(registration) => registration.id(),
-        Err(rejected) => {
-            rejected.op.on_complete(Outcome::Shutdown);
-            None
-        }
-    };
-    tokio::select! {
-        biased;
-        _ = receiver => Ok(()),
-        () = gone(peer) => {
-            if let Some(id) = id {
-                drop(cluster.fetch.cancel(id));
-            }
-            Err(Unanswerable::Silent("the client has gone"))
-        }
-    }
+    park(&cluster.fetch, peer, operation, timeout, keys.map(Watch::any), receiver).await
 }
 
 /// Reads every partition, in the order of the request, as long as there is room.

@@ -1,7 +1,5 @@
 //! JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
-use std::time::Duration;
-
 use bytes::{Bytes, BytesMut};
 use ixion::kafka::ErrorCode;
 use kafka_protocol::messages::join_group_response::JoinGroupResponseMember;
@@ -17,7 +15,7 @@ use tokio::sync::oneshot;
 use crate::codec::{Request, Unanswerable};
 use crate::group::errors::*;
 use crate::group::member::{Identity, JoinRequest, Joined, SyncRequest, Synced};
-use crate::handlers::{Session, gone, own};
+use crate::handlers::{Session, gone, milliseconds, own};
 
 /// From this version on a new member is told its id and comes again with it.
 const MEMBER_ID_FIRST: i16 = 4;
@@ -116,7 +114,6 @@ async fn answered<A>(
 }
 
 fn join_request(request: &Request, asked: &JoinGroupRequest) -> JoinRequest {
-    let milliseconds = |number: i32| Duration::from_millis(u64::try_from(number).unwrap_or(0));
     let session_timeout = milliseconds(asked.session_timeout_ms);
     let protocols = asked.protocols.iter();
     JoinRequest {

@@ -1,30 +1,42 @@
 //! One function for each request that is served, and the choice between them.
 
 mod commits;
+mod configs;
 mod fetch;
 mod group;
 mod metadata;
 mod offsets;
 mod produce;
+mod records;
 mod topics;
 
+use std::hash::Hash;
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use ixion::kafka::ErrorCode;
+use ixion::{DelayedOperation, Outcome, Purgatory, Watch};
 use kafka_protocol::messages::ApiKey;
 use kafka_protocol::protocol::StrBytes;
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
+use tokio::sync::oneshot;
 
 use crate::cluster::Cluster;
 use crate::codec::{self, Frame, Request, Unanswerable};
+use crate::net::{MAX_REPLY_BYTES, read_frame};
 use crate::partition::LEADER;
 
-/// Who is asked, and by whom.
+/// Who is asked.
+#[derive(Clone)]
 pub(crate) struct Session {
     pub(crate) cluster: Arc<Cluster>,
     /// The node that is asked.
     pub(crate) node: i32,
+    /// Where the leader is, if that is another process: it knows the topics.
+    pub(crate) leader: Option<SocketAddr>,
 }
 
 impl Session {
@@ -44,21 +56,68 @@ pub(crate) async fn answer(
     peer: &TcpStream,
     frame: Bytes,
 ) -> Result<Option<BytesMut>, Unanswerable> {
-    let mut request = match Frame::parse(frame)? {
+    let mut request = match Frame::parse(frame.clone())? {
         Frame::Request(request) => request,
         Frame::UnknownApiVersions { correlation_id } => {
             let versions = codec::api_versions(ErrorCode::UNSUPPORTED_VERSION);
             return codec::encode(correlation_id, 0, &versions).map(Some);
         }
     };
+    if let Some(leader) = session.leader
+        && is_forwarded(request.key)
+    {
+        return Box::pin(forward(leader, peer, &frame)).await.map(Some);
+    }
+    drop(frame);
     match request.key {
         // Those that may wait. Boxed, so that an idle connection does not hold room for their state.
-        ApiKey::Produce => Box::pin(produce::answer(session, request)).await,
+        ApiKey::Produce => Box::pin(produce::answer(session, peer, request)).await,
         ApiKey::Fetch => Box::pin(fetch::answer(session, peer, request)).await.map(Some),
         ApiKey::JoinGroup => Box::pin(group::join(session, peer, request)).await.map(Some),
         ApiKey::SyncGroup => Box::pin(group::sync(session, peer, request)).await.map(Some),
+        ApiKey::CreateTopics => Box::pin(topics::create_topics(session, peer, request)).await.map(Some),
+        ApiKey::CreatePartitions => {
+            Box::pin(topics::create_partitions(session, peer, request)).await.map(Some)
+        }
+        ApiKey::DeleteTopics => Box::pin(topics::delete_topics(session, peer, request)).await.map(Some),
+        ApiKey::DeleteRecords => Box::pin(records::delete_records(session, peer, request)).await.map(Some),
         _ => answer_at_once(session, &mut request).map(Some),
     }
+}
+
+/// Whether only the leader knows the answer, but any node may be asked. To what only the leader may be asked a follower
+/// answers that it is none.
+fn is_forwarded(key: ApiKey) -> bool {
+    use ApiKey::*;
+    matches!(
+        key,
+        Metadata
+            | FindCoordinator
+            | InitProducerId
+            | CreateTopics
+            | CreatePartitions
+            | DeleteTopics
+            | DescribeConfigs
+    )
+}
+
+/// Lets the leader answer.
+async fn forward(leader: SocketAddr, peer: &TcpStream, frame: &[u8]) -> Result<BytesMut, Unanswerable> {
+    let exchange = async {
+        let mut stream = TcpStream::connect(leader).await?;
+        stream.write_all(&(frame.len() as i32).to_be_bytes()).await?;
+        stream.write_all(frame).await?;
+        read_frame(&mut stream, MAX_REPLY_BYTES).await
+    };
+    let reply = tokio::select! {
+        reply = exchange => reply,
+        () = gone(peer) => return Err(Unanswerable::Silent("the client has gone")),
+    };
+    let Ok(Some(reply)) = reply else { return Err(Unanswerable::Silent("the leader does not answer")) };
+    let mut framed = BytesMut::with_capacity(4 + reply.len());
+    framed.put_i32(reply.len() as i32);
+    framed.put_slice(&reply);
+    Ok(framed)
 }
 
 fn answer_at_once(session: &Session, request: &mut Request) -> Result<BytesMut, Unanswerable> {
@@ -77,13 +136,9 @@ fn answer_at_once(session: &Session, request: &mut Request) -> Result<BytesMut, 
             let asked = request.decode()?;
             request.encode(&offsets::list_offsets(session, &asked, version))
         }
-        ApiKey::CreateTopics => {
+        ApiKey::DescribeConfigs => {
             let asked = request.decode()?;
-            request.encode(&topics::create_topics(session, &asked, version))
-        }
-        ApiKey::DeleteTopics => {
-            let asked = request.decode()?;
-            request.encode(&topics::delete_topics(session, &asked, version))
+            request.encode(&configs::describe_configs(session, &asked, version))
         }
         ApiKey::InitProducerId => {
             let asked = request.decode()?;
@@ -114,6 +169,44 @@ async fn gone(peer: &TcpStream) {
     if let Ok(1..) = peer.peek(&mut [0]).await {
         std::future::pending::<()>().await;
     }
+}
+
+/// Lets a request wait in a purgatory until it is answered, its time is up or its client has gone, who takes it out.
+async fn park<K, O, A>(
+    purgatory: &Purgatory<K, O>,
+    peer: &TcpStream,
+    operation: O,
+    timeout: Duration,
+    watches: impl IntoIterator<Item = Watch<K>>,
+    answer: oneshot::Receiver<A>,
+) -> Result<A, Unanswerable>
+where
+    K: Hash + Eq + 'static,
+    O: DelayedOperation + 'static,
+{
+    let id = match purgatory.try_complete_else_watch_at(operation, timeout, watches) {
+        Ok(registration) => registration.id(),
+        Err(rejected) => {
+            rejected.op.on_complete(Outcome::Shutdown);
+            None
+        }
+    };
+    tokio::select! {
+        biased;
+        // Every operation ends with its callback, so there is an answer.
+        answer = answer => answer.map_err(|_| Unanswerable::Silent("a request that ended without an answer")),
+        () = gone(peer) => {
+            if let Some(id) = id {
+                drop(purgatory.cancel(id));
+            }
+            Err(Unanswerable::Silent("the client has gone"))
+        }
+    }
+}
+
+/// The timeout of a request; less than nothing is nothing.
+fn milliseconds(number: i32) -> Duration {
+    Duration::from_millis(u64::try_from(number).unwrap_or(0))
 }
 
 /// A copy of a text, so that what stays behind of a request does not keep its frame.

@@ -35,11 +35,11 @@ fn find(
     asked: &ListOffsetsPartition,
     isolation: Isolation,
 ) -> Result<(i64, i64), ErrorCode> {
-    let partition = session.cluster.catalog.partition(topic, asked.partition_index);
-    let partition = partition.ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
     if !session.leads() {
         return Err(ErrorCode::NOT_LEADER_OR_FOLLOWER);
     }
+    let partition = session.cluster.catalog.partition(topic, asked.partition_index);
+    let partition = partition.ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
     let epoch = (asked.current_leader_epoch != -1).then_some(asked.current_leader_epoch);
     partition.offset_at(Access { leader_only: true, current_leader_epoch: epoch }, isolation, asked.timestamp)
 }

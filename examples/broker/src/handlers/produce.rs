@@ -3,18 +3,19 @@
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use ixion::Outcome;
 use ixion::kafka::ErrorCode;
 use ixion::kafka::produce::{DelayedProduce, PartitionStatus, must_wait};
-use ixion::{DelayedOperation, Outcome};
 use kafka_protocol::messages::produce_response::{PartitionProduceResponse, TopicProduceResponse};
 use kafka_protocol::messages::{
     InitProducerIdRequest, InitProducerIdResponse, ProduceRequest, ProduceResponse, ProducerId, TopicName,
 };
+use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
 use crate::batch::BatchHead;
 use crate::codec::{Request, Unanswerable};
-use crate::handlers::Session;
+use crate::handlers::{Session, milliseconds, park};
 use crate::partition::Appended;
 use crate::waits::Hosted;
 
@@ -33,14 +34,18 @@ struct PartitionResult {
 /// Appends, and waits for the followers if all acks are wanted. With no acks wanted nothing is answered.
 pub(super) async fn answer(
     session: &Session,
+    peer: &TcpStream,
     mut request: Request,
 ) -> Result<Option<BytesMut>, Unanswerable> {
     let asked: ProduceRequest = request.decode()?;
     let acks = asked.acks;
-    let timeout = Duration::from_millis(u64::try_from(asked.timeout_ms).unwrap_or(0));
+    let timeout = milliseconds(asked.timeout_ms);
     let (topics, statuses) = append_all(session, asked);
-    let statuses =
-        if must_wait(acks, &statuses) { wait(session, statuses, timeout).await } else { now(statuses) };
+    let statuses = if must_wait(acks, &statuses) {
+        wait(session, peer, statuses, timeout).await?
+    } else {
+        now(statuses)
+    };
     if acks == 0 {
         // The client expects no byte. That something went wrong it can only learn from the connection's end.
         let failed = statuses.iter().any(|status| !status.error.is_none());
@@ -87,7 +92,7 @@ fn append_all(session: &Session, asked: ProduceRequest) -> (Vec<TopicResults>, V
                     result.base_offset = appended.base_offset;
                     result.log_start = appended.log_start;
                     if let Some(partition) = &hosted.0 {
-                        moved.push((partition.id(), appended.moved));
+                        moved.push((partition.clone(), appended.moved));
                     }
                     statuses.push(PartitionStatus::appended(hosted, appended.last_offset));
                 }
@@ -98,7 +103,7 @@ fn append_all(session: &Session, asked: ProduceRequest) -> (Vec<TopicResults>, V
         topics.push(TopicResults { name: topic.name, partitions });
     }
     for (partition, moved) in moved {
-        session.cluster.signal(partition, moved);
+        session.cluster.signal(&partition, moved);
     }
     (topics, statuses)
 }
@@ -109,10 +114,10 @@ fn append(
     records: &Bytes,
     all_acks: bool,
 ) -> Result<Appended, ErrorCode> {
-    let partition = hosted.0.as_ref().ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
     if !session.leads() {
         return Err(ErrorCode::NOT_LEADER_OR_FOLLOWER);
     }
+    let partition = hosted.0.as_ref().ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
     let head = BatchHead::check_produced(records, session.cluster.config.max_message_bytes)?;
     partition.append(&head, records, all_acks)
 }
@@ -126,12 +131,13 @@ fn now(mut statuses: Vec<PartitionStatus<Hosted>>) -> Vec<PartitionStatus<Hosted
     statuses
 }
 
-/// Waits until the followers have it, or the time is up.
+/// Waits until the followers have it, or the time is up. If the client goes, what was appended stays.
 async fn wait(
     session: &Session,
+    peer: &TcpStream,
     statuses: Vec<PartitionStatus<Hosted>>,
     timeout: Duration,
-) -> Vec<PartitionStatus<Hosted>> {
+) -> Result<Vec<PartitionStatus<Hosted>>, Unanswerable> {
     let (sender, receiver) = oneshot::channel();
     // The callback runs on any thread; all it does is to hand the answer over.
     let operation = DelayedProduce::new(
@@ -139,11 +145,7 @@ async fn wait(
         Box::new(move |_, statuses| drop(sender.send(statuses))) as Box<dyn FnOnce(Outcome, _) + Send>,
     );
     let watches = operation.watches(|hosted| hosted.0.as_ref().map(|partition| partition.id()));
-    if let Err(rejected) = session.cluster.produce.try_complete_else_watch_at(operation, timeout, watches) {
-        rejected.op.on_complete(Outcome::Shutdown);
-    }
-    // Every operation ends with its callback, so there is an answer; without one there is no status to report.
-    receiver.await.unwrap_or_default()
+    park(&session.cluster.produce, peer, operation, timeout, watches, receiver).await
 }
 
 fn reply(topics: Vec<TopicResults>, statuses: &[PartitionStatus<Hosted>], version: i16) -> ProduceResponse {

@@ -2,8 +2,7 @@
 //! but that the version lacks, and that would close the connection. The requests walk over their shapes on the way.
 
 use bytes::{BufMut, BytesMut};
-use kafka_protocol::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
-use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
+use kafka_protocol::messages::create_topics_request::CreatableTopic;
 use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic, ForgottenTopic};
 use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
@@ -16,8 +15,10 @@ use super::*;
 use crate::Config;
 use crate::batch::{made_up, made_up_by};
 use crate::codec::{SERVED, decode_reply, encode_request};
-use crate::shape::shape_of;
+use crate::shape::{reply_shape_of, shape_of};
 
+#[path = "admin_tests.rs"]
+mod admin;
 #[path = "group_tests.rs"]
 mod group;
 
@@ -42,7 +43,7 @@ impl Bench {
         let address = listener.local_addr().expect("it is bound");
         let (peer, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
         let (peer, (_other_end, _)) = (peer.expect("it listens"), accepted.expect("it was connected"));
-        Bench { session: Session { cluster, node: LEADER }, peer, _other_end }
+        Bench { session: Session { cluster, node: LEADER, leader: None }, peer, _other_end }
     }
 
     /// Asks at a version. Every request has to walk over its shape, and no beginning of it may.
@@ -56,8 +57,15 @@ impl Bench {
         let reply = answer(&self.session, &self.peer, frame).await;
         let reply =
             reply.unwrap_or_else(|error| panic!("{key:?} {version}: {error}")).expect("there is a reply");
-        decode_reply(reply.freeze().slice(4..), version, 77)
-            .unwrap_or_else(|error| panic!("{key:?} {version}: {error}"))
+        let reply = reply.freeze().slice(4..);
+        if let Some(shape) = reply_shape_of(key) {
+            assert_eq!(shape.walk_reply(&reply, version), Some(()), "{key:?} {version}");
+            for length in 0..reply.len() {
+                let cut = shape.walk_reply(&reply[..length], version);
+                assert_eq!(cut, None, "a reply to {key:?} {version} cut to {length} bytes");
+            }
+        }
+        decode_reply(reply, version, 77).unwrap_or_else(|error| panic!("{key:?} {version}: {error}"))
     }
 
     async fn create(&self, name: &'static str) {
@@ -160,7 +168,7 @@ async fn metadata_at_every_version() {
         assert_eq!(reply.topics[0].partitions.len(), 2);
         assert_eq!(reply.topics[0].partitions[1].isr_nodes, [BrokerId(1)]);
         assert_eq!(reply.brokers.len(), 1);
-        let _ = bench.session.cluster.catalog.delete("unknown");
+        let _ = bench.session.cluster.catalog.delete("unknown", |_| {});
     }
 }
 
@@ -202,51 +210,6 @@ async fn find_coordinator_at_every_version() {
             let error =
                 reply.coordinators.first().map_or(reply.error_code, |coordinator| coordinator.error_code);
             assert_eq!(error, 42, "there are no transactions");
-        }
-    }
-}
-
-#[tokio::test]
-async fn create_and_delete_topics_at_every_version() {
-    let bench = Bench::new().await;
-    for version in versions_of(ApiKey::CreateTopics) {
-        let setting = CreatableTopicConfig::default()
-            .with_name(StrBytes::from_static_str("retention.bytes"))
-            .with_value(Some(StrBytes::from_static_str("1000")));
-        let new = |name, partitions| {
-            let new = CreatableTopic::default().with_name(topic(name)).with_configs(vec![setting.clone()]);
-            new.with_num_partitions(partitions).with_replication_factor(1)
-        };
-        let topics = vec![new("t", 2), new("zero", 0), new("twice", 1), new("twice", 1)];
-        let request = CreateTopicsRequest::default().with_topics(topics);
-        let reply: CreateTopicsResponse = bench.ask(ApiKey::CreateTopics, version, &request).await;
-        let errors: Vec<i16> = reply.topics.iter().map(|topic| topic.error_code).collect();
-        assert_eq!(errors, [0, 37, 42, 42], "version {version}");
-        let reply: CreateTopicsResponse = bench.ask(ApiKey::CreateTopics, version, &request).await;
-        assert_eq!(reply.topics[0].error_code, 36, "version {version}");
-
-        for version in versions_of(ApiKey::DeleteTopics) {
-            let _ = bench.session.cluster.catalog.create(
-                &crate::catalog::NewTopic {
-                    name: "t",
-                    partitions: 1,
-                    replication_factor: 1,
-                    settings: Vec::new(),
-                },
-                false,
-                std::time::Duration::ZERO,
-            );
-            let names = vec![topic("t"), topic("unknown")];
-            let request = match version {
-                6.. => {
-                    let state = |name| DeleteTopicState::default().with_name(Some(name));
-                    DeleteTopicsRequest::default().with_topics(names.into_iter().map(state).collect())
-                }
-                _ => DeleteTopicsRequest::default().with_topic_names(names),
-            };
-            let reply: DeleteTopicsResponse = bench.ask(ApiKey::DeleteTopics, version, &request).await;
-            let errors: Vec<i16> = reply.responses.iter().map(|topic| topic.error_code).collect();
-            assert_eq!(errors, [0, 3], "version {version}");
         }
     }
 }

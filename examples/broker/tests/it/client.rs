@@ -99,10 +99,26 @@ impl Client {
         assert_eq!(reply.topics[0].error_code, 0);
     }
 
+    /// Creates a topic of one partition and returns the error.
+    pub(crate) async fn create_within(&mut self, name: &'static str, timeout_ms: i32) -> i16 {
+        let new = CreatableTopic::default()
+            .with_name(topic(name))
+            .with_num_partitions(1)
+            .with_replication_factor(-1);
+        let request = CreateTopicsRequest::default().with_topics(vec![new]).with_timeout_ms(timeout_ms);
+        let reply: CreateTopicsResponse = self.ask(ApiKey::CreateTopics, 5, &request).await;
+        reply.topics[0].error_code
+    }
+
     pub(crate) async fn delete(&mut self, name: &'static str) {
+        assert_eq!(self.delete_within(name, LONG_WAIT_MS).await, 0);
+    }
+
+    pub(crate) async fn delete_within(&mut self, name: &'static str, timeout_ms: i32) -> i16 {
         let request = DeleteTopicsRequest::default().with_topic_names(vec![topic(name)]);
+        let request = request.with_timeout_ms(timeout_ms);
         let reply: DeleteTopicsResponse = self.ask(ApiKey::DeleteTopics, 4, &request).await;
-        assert_eq!(reply.responses[0].error_code, 0);
+        reply.responses[0].error_code
     }
 
     /// Produces one batch: (error, base offset).
