@@ -11,9 +11,12 @@ cargo build --locked --release -p ixion-broker
 broker=$PWD/target/release/ixion-broker
 scratch=$(mktemp -d)
 pid=""
+followers=""
 # shellcheck disable=SC2317 # called by the trap
 clean_up() {
-    [ -z "$pid" ] || kill "$pid" 2>/dev/null || true
+    local one
+    # A process that is stopped ends by KILL alone.
+    for one in $pid $followers; do kill -KILL "$one" 2>/dev/null || true; done
     rm -rf "$scratch"
 }
 trap clean_up EXIT
@@ -62,7 +65,10 @@ refuses 2 "unknown command" fly
 refuses 2 "--frobnicate" serve --frobnicate
 refuses 2 "nonsense" serve --listen nonsense
 refuses 2 "--replicas must be at least 1" serve --replicas 0
+refuses 2 "--partitions" serve --partitions many
+refuses 2 "--node" follow --leader "$address" --node 1
 refuses 1 "cannot serve on $address" serve --listen "$address"
+refuses 1 "cannot open the control port on $control" serve --listen 127.0.0.1:0 --control "$control"
 echo "bad options are refused"
 
 # A poll that waits is answered when the broker ends: a fetch (version 4) of one partition that waits for a minute.
@@ -80,3 +86,66 @@ echo "SIGTERM answers what waits and ends cleanly"
 starts --replicas 1
 stops INT
 echo "SIGINT ends cleanly"
+
+# Whoever reads the output may stop.
+timeout 20 "$broker" --help | head -n 1 >/dev/null
+timeout -s INT 3 "$broker" serve --listen 127.0.0.1:0 2>"$scratch/err" | head -n 1 >/dev/null || true
+[ ! -s "$scratch/err" ] || fail "a closed pipe is an error for serve: $(cat "$scratch/err")"
+timeout 60 "$broker" demo --seconds 3 2>"$scratch/err" | head -n 1 >/dev/null || true
+[ ! -s "$scratch/err" ] || fail "a closed pipe is an error for demo: $(cat "$scratch/err")"
+echo "a closed pipe is no error"
+
+timeout --preserve-status -s INT 3 "$broker" demo --seconds 60 >"$scratch/demo" || fail "an interrupted demo fails"
+grep -q "^  registered" "$scratch/demo" || fail "an interrupted demo shows no table: $(cat "$scratch/demo")"
+grep -q "^interrupted; up to there every answer was right" "$scratch/demo" || fail "an interrupted demo does not say so"
+echo "an interrupted demo shows its table"
+
+# free_port: a port that nobody listens on.
+free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+
+# follows NODE PORT: starts a follower in a process of its own; sets follower.
+follows() {
+    "$broker" follow --leader "$address" --node "$1" --listen "127.0.0.1:$2" >"$scratch/follow$1" 2>&1 </dev/null &
+    follower=$!
+    followers="$followers $follower"
+}
+
+# in_sync COUNT: waits until so many nodes have everything.
+in_sync() {
+    local tries stats
+    for tries in $(seq 150); do
+        exec 7<>"/dev/tcp/${control%:*}/${control##*:}"
+        echo stats >&7
+        IFS= read -r -t 10 stats <&7
+        exec 7>&-
+        [[ $stats != *"\"isr\":$1,"* ]] || return 0
+        [ "$tries" != 150 ] || fail "there are not $1 in sync: $stats"
+        sleep 0.1
+    done
+}
+
+writes() { timeout 30 kcat -q -b "$address" -P -t copied -p 0 -X acks=all -X message.timeout.ms=20000 <<<"$1"; }
+
+ports=("$(free_port)" "$(free_port)")
+starts --follower "127.0.0.1:${ports[0]}" --follower "127.0.0.1:${ports[1]}" --replica-lag-time-max-ms 1000
+follows 2 "${ports[0]}"
+follows 3 "${ports[1]}"
+writes "one"
+in_sync 3
+kill -STOP "$follower"
+writes "two"
+in_sync 2
+kill -CONT "$follower"
+in_sync 3
+kill -KILL "$follower"
+writes "three"
+in_sync 2
+follows 3 "${ports[1]}"
+in_sync 3
+writes "four"
+# Any node may be asked for what the leader knows.
+timeout 30 kcat -q -b "127.0.0.1:${ports[1]}" -C -t copied -p 0 -o beginning -e >"$scratch/copied"
+printf '%s\n' one two three four | cmp - "$scratch/copied" || fail "not all was read back: $(cat "$scratch/copied")"
+for one in $followers; do kill -TERM "$one" 2>/dev/null || true; done
+stops TERM
+echo "followers in processes of their own may be stopped, killed and started anew"

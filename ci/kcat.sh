@@ -118,17 +118,67 @@ all_is_well_after_resume() {
 }
 verdict "after resume nothing is missing" all_is_well_after_resume
 
+# The partitions that a member has now, as kcat says.
+partitions_of() { grep -h 'assigned' "$scratch/member$1" 2>/dev/null | tail -n 1 | grep -o "$topic-g \[[0-9]*\]" | sort; }
+
+# shares MEMBERS...: whether they have three partitions among them, none of them twice.
+shares() {
+    local member all
+    all=$(for member in "$@"; do partitions_of "$member"; done)
+    [ "$(grep -c . <<<"$all")" = 3 ] && [ "$(sort -u <<<"$all" | grep -c .)" = 3 ] || return 1
+    for member in "$@"; do [ -n "$(partitions_of "$member")" ] || return 1; done
+}
+
+# becomes MILLISECONDS COMMAND...: waits until the command succeeds; sets took.
+becomes() {
+    local limit=$1 started
+    shift
+    started=$(now_ms)
+    until "$@"; do
+        [ $(($(now_ms) - started)) -le "$limit" ] || return 1
+        sleep 0.1
+    done
+    took=$(($(now_ms) - started))
+}
+
+# gone PIDS...: whether none of them runs.
+gone() { ! kill -0 "$@" 2>/dev/null; }
+
+a_group_shares_what_there_is() {
+    local member members=()
+    seq 3 | produce -t "$topic-g" || return 1
+    for member in 1 2 3; do
+        stdbuf -oL -eL kcat -b "$broker" -G "group-$topic" -X session.timeout.ms=6000 \
+            -X heartbeat.interval.ms=500 "$topic-g" >/dev/null 2>"$scratch/member$member" &
+        members+=($!)
+    done
+    local result=0
+    becomes 40000 shares 1 2 3 && echo "     three members after $took ms" || result=1
+    kill -KILL "${members[0]}"
+    wait "${members[0]}" 2>/dev/null
+    becomes 40000 shares 2 3 && echo "     two after $took ms, for a session of 6000 ms" || result=1
+    between "$took" 3000 20000 || result=1
+    kill -TERM "${members[1]}"
+    becomes 40000 shares 3 && echo "     one after $took ms, when another has left" || result=1
+    between "$took" 0 5500 || result=1
+    kill -TERM "${members[2]}"
+    becomes 10000 gone "${members[@]}" || kill -KILL "${members[@]}" 2>/dev/null
+    wait
+    return "$result"
+}
+verdict "a group shares three partitions, also when one of three is killed and one leaves" a_group_shares_what_there_is
+
 counts_balance() {
     tell stats >"$scratch/stats" || return 1
     python3 - "$scratch/stats" <<'PYTHON'
 import json, sys
 stats = json.load(open(sys.argv[1]))
-for name in "produce", "fetch":
+for name in "produce", "fetch", "rebalance", "heartbeat":
     books = stats[name]
     ends = sum(books[end] for end in ("satisfied", "expired", "forced", "cancelled", "shut_down", "panicked"))
     print(f"     {name}: {books['registered']} registered, {ends} ended, {books['pending']} pending")
     assert abs(books["registered"] - ends - books["pending"]) <= stats["connections"], "the books don't balance"
-    assert books["panicked"] == 0 and books["satisfied"] > 0 and books["expired"] > 0, books
+    assert books["panicked"] == 0 and books["satisfied"] > 0 and books["expired"] > 0, (name, books)
 PYTHON
 }
 verdict "the books show satisfied and expired requests and balance" counts_balance
