@@ -1,5 +1,7 @@
 //! Replication rules, with followers whose fetches are made by hand.
 
+use ixion::kafka::produce::decide;
+
 use super::*;
 use crate::batch::{made_up, made_up_by};
 
@@ -149,6 +151,19 @@ fn the_watermark_stands_still_while_too_few_are_in_sync() {
     let _ = ack(&partition, 2, 0, at(12));
     assert_eq!(ack(&partition, 2, 2, at(12)), Ok(Some(2)), "and goes on when it is back");
     assert_eq!(partition.ends().high_watermark, 2);
+}
+
+#[test]
+fn a_set_that_shrinks_after_the_watermark_was_reached_is_its_own_error() {
+    let partition = partition(&[2], rules(2));
+    append_batch(&partition, &made_up(1, 39), true).expect("both are in sync");
+    let _ = ack(&partition, 2, 0, at(1));
+    assert_eq!(ack(&partition, 2, 1, at(1)), Ok(Some(1)));
+    assert_eq!(decide(partition.standing(), 1), Some(ErrorCode::NONE));
+    // It leaves before the producer who waits is looked at.
+    let _ = partition.drop_laggards(LAG, at(12));
+    assert_eq!(decide(partition.standing(), 1), Some(ErrorCode::NOT_ENOUGH_REPLICAS_AFTER_APPEND));
+    assert_eq!(decide(partition.standing(), 2), None, "what is not replicated waits on, and expires");
 }
 
 #[test]

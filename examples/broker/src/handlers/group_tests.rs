@@ -117,7 +117,9 @@ impl Bench {
             OffsetFetchRequest::default().with_group_id(group("g")).with_topics(topics)
         };
         let reply: OffsetFetchResponse = self.ask(ApiKey::OffsetFetch, version, &request).await;
-        assert_eq!(reply.error_code, 0);
+        let expected = if self.session.node == LEADER { 0 } else { 16 };
+        assert_eq!(reply.error_code, if (2..8).contains(&version) { expected } else { 0 });
+        assert!(reply.groups.iter().all(|group| group.error_code == expected));
         let mut found = Vec::new();
         for topic in reply.topics {
             found.extend(topic.partitions.iter().map(|partition| {
@@ -257,5 +259,10 @@ async fn a_node_that_coordinates_nothing_says_so_at_every_version() {
     }
     for version in versions_of(ApiKey::OffsetCommit) {
         assert_eq!(bench.commit(version, "t", 1).await, [16, 16]);
+    }
+    for version in versions_of(ApiKey::OffsetFetch) {
+        // The errors of the request are where the version has them: in each partition, for all of it, for each group.
+        let found = bench.committed(version, Some("t")).await;
+        assert!(found.iter().all(|(_, _, error, offset)| (*error, *offset) == (16, -1)), "version {version}");
     }
 }

@@ -150,6 +150,33 @@ async fn api_versions_at_every_version() {
     }
 }
 
+#[test]
+fn what_is_advertised_is_what_old_and_new_clients_need() {
+    let mut served = SERVED.map(|(key, min, max)| (key as i16, min, max));
+    served.sort_unstable();
+    let expected = [
+        (0, 0, 9),  // Produce: from 0 on, for what old clients make of that
+        (1, 4, 12), // Fetch: the last without topic ids
+        (2, 1, 7),
+        (3, 0, 9),
+        (8, 2, 8),
+        (9, 1, 8),
+        (10, 0, 4),
+        (11, 0, 7),
+        (12, 0, 4),
+        (13, 0, 4),
+        (14, 0, 5),
+        (18, 0, 3),
+        (19, 2, 7),
+        (20, 1, 6),
+        (21, 0, 2),
+        (22, 0, 4),
+        (32, 1, 4),
+        (37, 0, 3),
+    ];
+    assert_eq!(served, expected);
+}
+
 #[tokio::test]
 async fn metadata_at_every_version() {
     let bench = Bench::new().await;
