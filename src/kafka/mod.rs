@@ -179,6 +179,8 @@ error_codes! {
     REQUEST_TIMED_OUT = 7;
     /// The batch is larger than the server accepts.
     MESSAGE_TOO_LARGE = 10;
+    /// The note beside a committed offset is too long.
+    OFFSET_METADATA_TOO_LARGE = 12;
     /// The coordinator is not available.
     COORDINATOR_NOT_AVAILABLE = 15;
     /// Another server coordinates the group.

@@ -9,7 +9,6 @@
 //! The list of groups may be held while a group's lock is taken, never the other way round; the purgatories are called
 //! with neither held.
 
-pub(crate) mod errors;
 pub(crate) mod member;
 pub(crate) mod offsets;
 mod state;
@@ -26,7 +25,6 @@ use ixion::{Clock, Purgatory};
 use kafka_protocol::protocol::StrBytes;
 use parking_lot::Mutex;
 
-use self::errors::*;
 use self::member::{Identity, JoinRequest, Joined, SyncRequest, Synced, Waiter};
 use self::offsets::{Committed, Offsets};
 use self::state::{Limits, Phase, State, Todo};
@@ -76,11 +74,11 @@ impl Coordinator {
     pub(crate) fn join(self: &Arc<Self>, group: &str, request: JoinRequest, waiter: Waiter<Joined>) {
         let (shortest, longest) = self.session_timeouts;
         let refusal = if group.is_empty() {
-            Some(INVALID_GROUP_ID)
+            Some(ErrorCode::INVALID_GROUP_ID)
         } else if !(shortest..=longest).contains(&request.session_timeout) {
-            Some(INVALID_SESSION_TIMEOUT)
+            Some(ErrorCode::INVALID_SESSION_TIMEOUT)
         } else if !request.member_id.is_empty() && self.group(group).is_none() {
-            Some(UNKNOWN_MEMBER_ID)
+            Some(ErrorCode::UNKNOWN_MEMBER_ID)
         } else {
             None
         };
@@ -96,7 +94,7 @@ impl Coordinator {
     /// Takes a member's request to synchronize. It is answered when the leader's has come.
     pub(crate) fn sync(self: &Arc<Self>, group: &str, request: SyncRequest, waiter: Waiter<Synced>) {
         let Some(group) = self.group(group) else {
-            return drop(waiter.send(Synced::refused(UNKNOWN_MEMBER_ID)));
+            return drop(waiter.send(Synced::refused(ErrorCode::UNKNOWN_MEMBER_ID)));
         };
         let todos = group.state.lock().sync(request, waiter);
         self.carry_out(&group, todos);
@@ -104,10 +102,10 @@ impl Coordinator {
 
     /// Counts a sign of life of a member.
     pub(crate) fn heartbeat(self: &Arc<Self>, group: &str, identity: &Identity) -> ErrorCode {
-        let Some(group) = self.group(group) else { return UNKNOWN_MEMBER_ID };
+        let Some(group) = self.group(group) else { return ErrorCode::UNKNOWN_MEMBER_ID };
         let (error, counts) = group.state.lock().heartbeat(identity);
         // Too late is too late: an expiry that has begun has its way.
-        if counts && !self.go_on(&group, &identity.member_id) { UNKNOWN_MEMBER_ID } else { error }
+        if counts && !self.go_on(&group, &identity.member_id) { ErrorCode::UNKNOWN_MEMBER_ID } else { error }
     }
 
     /// Lets a member go.
@@ -117,7 +115,7 @@ impl Coordinator {
         id: &StrBytes,
         instance: Option<&StrBytes>,
     ) -> ErrorCode {
-        let Some(group) = self.group(group) else { return UNKNOWN_MEMBER_ID };
+        let Some(group) = self.group(group) else { return ErrorCode::UNKNOWN_MEMBER_ID };
         let (error, todos) = group.state.lock().leave(id, instance);
         self.carry_out(&group, todos);
         self.remove_if_vacant(&group);
@@ -132,7 +130,7 @@ impl Coordinator {
         commit: impl FnOnce(&mut Offsets),
     ) -> ErrorCode {
         if identity.generation >= 0 && self.group(group).is_none() {
-            return ILLEGAL_GENERATION;
+            return ErrorCode::ILLEGAL_GENERATION;
         }
         let (group, (error, counts)) = self.with_group(group, |state| {
             let (error, counts) = state.may_commit(identity);

@@ -23,7 +23,6 @@ use ixion::kafka::sync;
 use ixion::{OperationId, Outcome};
 use kafka_protocol::protocol::StrBytes;
 
-use super::errors::*;
 use super::member::{Identity, JoinRequest, Joined, Member, SyncRequest, Synced, Waiter};
 use super::offsets::Offsets;
 
@@ -142,7 +141,7 @@ impl State {
                 let id = new_id(&request);
                 self.pending.insert(id.clone(), Pending { session: None, timeout: request.session_timeout });
                 todos.push(Todo::BeginSession(id.clone()));
-                drop(waiter.send(Joined::refused(MEMBER_ID_REQUIRED, id)));
+                drop(waiter.send(Joined::refused(ErrorCode::MEMBER_ID_REQUIRED, id)));
             }
             Ok(Admission::Newcomer) => {
                 let id = new_id(&request);
@@ -203,7 +202,7 @@ impl State {
     pub(super) fn heartbeat(&self, identity: &Identity) -> (ErrorCode, bool) {
         match (self.check(identity), self.phase) {
             (Err(error), _) => (error, false),
-            (Ok(_), Phase::Preparing) => (REBALANCE_IN_PROGRESS, true),
+            (Ok(_), Phase::Preparing) => (ErrorCode::REBALANCE_IN_PROGRESS, true),
             (Ok(_), _) => (ErrorCode::NONE, true),
         }
     }
@@ -216,8 +215,8 @@ impl State {
         }
         match (self.heartbeat(identity), self.phase) {
             // Its generation is not over yet: what it has done up to here counts.
-            ((REBALANCE_IN_PROGRESS, counts), Phase::Preparing) => (ErrorCode::NONE, counts),
-            ((ErrorCode::NONE, counts), Phase::Completing) => (REBALANCE_IN_PROGRESS, counts),
+            ((ErrorCode::REBALANCE_IN_PROGRESS, counts), Phase::Preparing) => (ErrorCode::NONE, counts),
+            ((ErrorCode::NONE, counts), Phase::Completing) => (ErrorCode::REBALANCE_IN_PROGRESS, counts),
             (answer, _) => answer,
         }
     }
@@ -231,17 +230,19 @@ impl State {
         let mut todos = Vec::new();
         let id = match instance_id.map(|instance| self.instances.get(instance)) {
             None => member_id.clone(),
-            Some(None) => return (UNKNOWN_MEMBER_ID, todos),
-            Some(Some(id)) if !member_id.is_empty() && id != member_id => return (FENCED_INSTANCE_ID, todos),
+            Some(None) => return (ErrorCode::UNKNOWN_MEMBER_ID, todos),
+            Some(Some(id)) if !member_id.is_empty() && id != member_id => {
+                return (ErrorCode::FENCED_INSTANCE_ID, todos);
+            }
             Some(Some(id)) => id.clone(),
         };
         if self.pending.remove(&id).is_some() {
             todos.extend([Todo::EndSession(id), Todo::CheckJoins]);
         } else if self.members.contains_key(&id) {
-            self.remove(&id, UNKNOWN_MEMBER_ID, &mut todos);
+            self.remove(&id, ErrorCode::UNKNOWN_MEMBER_ID, &mut todos);
             self.rebalance_or_go_on(&mut todos);
         } else {
-            return (UNKNOWN_MEMBER_ID, todos);
+            return (ErrorCode::UNKNOWN_MEMBER_ID, todos);
         }
         (ErrorCode::NONE, todos)
     }
@@ -252,7 +253,7 @@ impl State {
         if self.pending.remove(id).is_some() {
             todos.push(Todo::CheckJoins);
         } else if self.members.contains_key(id) {
-            self.remove(id, UNKNOWN_MEMBER_ID, &mut todos);
+            self.remove(id, ErrorCode::UNKNOWN_MEMBER_ID, &mut todos);
             self.rebalance_or_go_on(&mut todos);
         }
         todos
@@ -313,7 +314,7 @@ impl State {
         let mut todos = Vec::new();
         if sync::must_expel(outcome, self.sync_standing(), generation) {
             for id in std::mem::take(&mut self.unsynced) {
-                self.remove(&id, UNKNOWN_MEMBER_ID, &mut todos);
+                self.remove(&id, ErrorCode::UNKNOWN_MEMBER_ID, &mut todos);
             }
             self.rebalance_or_go_on(&mut todos);
         }

@@ -14,7 +14,6 @@ use kafka_protocol::messages::{
 };
 use kafka_protocol::protocol::StrBytes;
 
-use crate::group::errors::{NOT_COORDINATOR, OFFSET_METADATA_TOO_LARGE};
 use crate::group::offsets::{Committed, MAX_NOTE};
 use crate::handlers::{Session, group, own};
 
@@ -28,7 +27,7 @@ pub(super) fn offset_commit(session: &Session, asked: &OffsetCommitRequest) -> O
         if session.cluster.catalog.partition(topic, partition.partition_index).is_none() {
             ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
         } else if partition.committed_metadata.as_ref().is_some_and(|note| note.len() > MAX_NOTE) {
-            OFFSET_METADATA_TOO_LARGE
+            ErrorCode::OFFSET_METADATA_TOO_LARGE
         } else {
             ErrorCode::NONE
         }
@@ -47,7 +46,7 @@ pub(super) fn offset_commit(session: &Session, asked: &OffsetCommitRequest) -> O
             }
         })
     } else {
-        NOT_COORDINATOR
+        ErrorCode::NOT_COORDINATOR
     };
     let topics = asked.topics.iter().zip(errors).map(|(topic, errors)| {
         let partitions = topic.partitions.iter().zip(errors).map(|(partition, error)| {
@@ -68,7 +67,7 @@ pub(super) fn offset_fetch(
     asked: &OffsetFetchRequest,
     version: i16,
 ) -> OffsetFetchResponse {
-    let error = if session.leads() { ErrorCode::NONE } else { NOT_COORDINATOR };
+    let error = if session.leads() { ErrorCode::NONE } else { ErrorCode::NOT_COORDINATOR };
     if version < SEVERAL_GROUPS {
         let wanted = asked.topics.as_ref().map(|topics| {
             topics.iter().map(|topic| (topic.name.clone(), topic.partition_indexes.clone())).collect()

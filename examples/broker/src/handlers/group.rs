@@ -13,7 +13,6 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
 use crate::codec::{Request, Unanswerable};
-use crate::group::errors::*;
 use crate::group::member::{Identity, JoinRequest, Joined, SyncRequest, Synced};
 use crate::handlers::{Session, gone, milliseconds, own};
 
@@ -35,7 +34,7 @@ pub(super) async fn join(
         drop(asked);
         answered(peer, receiver).await?.unwrap_or_else(|error| Joined::refused(error, member_id))
     } else {
-        Joined::refused(NOT_COORDINATOR, own(&asked.member_id))
+        Joined::refused(ErrorCode::NOT_COORDINATOR, own(&asked.member_id))
     };
     request.encode(&join_reply(joined, version))
 }
@@ -53,7 +52,7 @@ pub(super) async fn sync(
         drop(asked);
         answered(peer, receiver).await?.unwrap_or_else(Synced::refused)
     } else {
-        Synced::refused(NOT_COORDINATOR)
+        Synced::refused(ErrorCode::NOT_COORDINATOR)
     };
     let reply = SyncGroupResponse::default()
         .with_error_code(synced.error.as_i16())
@@ -71,7 +70,7 @@ pub(super) fn heartbeat(session: &Session, asked: &HeartbeatRequest) -> Heartbea
         let identity = identity(&asked.member_id, asked.group_instance_id.as_ref(), asked.generation_id);
         session.cluster.groups.heartbeat(&asked.group_id, &identity)
     } else {
-        NOT_COORDINATOR
+        ErrorCode::NOT_COORDINATOR
     };
     HeartbeatResponse::default().with_error_code(error.as_i16())
 }
@@ -79,7 +78,7 @@ pub(super) fn heartbeat(session: &Session, asked: &HeartbeatRequest) -> Heartbea
 pub(super) fn leave(session: &Session, asked: &LeaveGroupRequest, version: i16) -> LeaveGroupResponse {
     let reply = LeaveGroupResponse::default();
     if !session.leads() {
-        return reply.with_error_code(NOT_COORDINATOR.as_i16());
+        return reply.with_error_code(ErrorCode::NOT_COORDINATOR.as_i16());
     }
     let groups = &session.cluster.groups;
     if version < 3 {

@@ -9,7 +9,6 @@ use ixion::kafka::join::{InitialDelay, NextStep, next_step};
 use kafka_protocol::protocol::StrBytes;
 
 use super::{Admission, Phase, State, Todo};
-use crate::group::errors::*;
 use crate::group::member::{Identity, JoinRequest, Joined, Member, SyncRequest, Synced, Waiter};
 
 impl State {
@@ -17,14 +16,14 @@ impl State {
     pub(super) fn admit(&self, request: &JoinRequest) -> Result<Admission, ErrorCode> {
         let id = &request.member_id;
         if !self.has_protocol_for(request) {
-            return Err(INCONSISTENT_GROUP_PROTOCOL);
+            return Err(ErrorCode::INCONSISTENT_GROUP_PROTOCOL);
         }
         if id.is_empty() {
             let is_full = self.members.len() + self.pending.len() >= self.limits.max_members;
             return match &request.instance_id {
                 // It takes its old place.
                 Some(instance) if self.instances.contains_key(instance) => Ok(Admission::Newcomer),
-                _ if is_full => Err(GROUP_MAX_SIZE_REACHED),
+                _ if is_full => Err(ErrorCode::GROUP_MAX_SIZE_REACHED),
                 None if request.needs_member_id => Ok(Admission::ComesAgain),
                 _ => Ok(Admission::Newcomer),
             };
@@ -34,7 +33,7 @@ impl State {
         }
         let member = self.named(id, request.instance_id.as_ref())?;
         let must_rebalance = match self.phase {
-            Phase::Empty | Phase::Dead => return Err(UNKNOWN_MEMBER_ID),
+            Phase::Empty | Phase::Dead => return Err(ErrorCode::UNKNOWN_MEMBER_ID),
             Phase::Preparing => true,
             Phase::Completing => member.protocols != request.protocols,
             // The leader joins again because something has changed that only it knows of.
@@ -49,11 +48,11 @@ impl State {
         let differs = |said: &Option<StrBytes>, is: &Option<StrBytes>| said.is_some() && said != is;
         if differs(&request.protocol_type, &self.protocol_type) || differs(&request.protocol, &self.protocol)
         {
-            return Err(INCONSISTENT_GROUP_PROTOCOL);
+            return Err(ErrorCode::INCONSISTENT_GROUP_PROTOCOL);
         }
         match self.phase {
-            Phase::Empty | Phase::Dead => Err(UNKNOWN_MEMBER_ID),
-            Phase::Preparing => Err(REBALANCE_IN_PROGRESS),
+            Phase::Empty | Phase::Dead => Err(ErrorCode::UNKNOWN_MEMBER_ID),
+            Phase::Preparing => Err(ErrorCode::REBALANCE_IN_PROGRESS),
             Phase::Completing | Phase::Stable => Ok(()),
         }
     }
@@ -61,7 +60,7 @@ impl State {
     /// The member of this identity, in this generation.
     pub(super) fn check(&self, identity: &Identity) -> Result<&Member, ErrorCode> {
         let member = self.named(&identity.member_id, identity.instance_id.as_ref())?;
-        if identity.generation == self.generation { Ok(member) } else { Err(ILLEGAL_GENERATION) }
+        if identity.generation == self.generation { Ok(member) } else { Err(ErrorCode::ILLEGAL_GENERATION) }
     }
 
     /// Takes a newcomer in.
@@ -75,7 +74,7 @@ impl State {
     ) {
         let former = request.instance_id.as_ref().and_then(|instance| self.instances.get(instance)).cloned();
         if let Some(former) = former {
-            self.remove(&former, FENCED_INSTANCE_ID, todos);
+            self.remove(&former, ErrorCode::FENCED_INSTANCE_ID, todos);
         }
         if let Some(instance) = &request.instance_id {
             self.instances.insert(instance.clone(), id.clone());
@@ -117,7 +116,7 @@ impl State {
         for id in self.ids(|member| member.syncing.is_some()) {
             let member = self.members.get_mut(&id).expect("it was listed");
             let waiter = member.syncing.take().expect("it was looked at");
-            drop(waiter.send(Synced::refused(REBALANCE_IN_PROGRESS)));
+            drop(waiter.send(Synced::refused(ErrorCode::REBALANCE_IN_PROGRESS)));
             todos.push(Todo::GoOn(id));
         }
         self.unsynced.clear();
@@ -139,7 +138,7 @@ impl State {
         }
         // Whoever has an instance id keeps its place until its session ends.
         for id in self.ids(|member| member.joining.is_none() && member.instance_id.is_none()) {
-            self.remove(&id, UNKNOWN_MEMBER_ID, &mut todos);
+            self.remove(&id, ErrorCode::UNKNOWN_MEMBER_ID, &mut todos);
         }
         let timeout = self.rebalance_timeout();
         match next_step(self.join_standing(rebalance)) {
@@ -220,11 +219,11 @@ impl State {
 
     fn named(&self, id: &StrBytes, instance: Option<&StrBytes>) -> Result<&Member, ErrorCode> {
         match instance.map(|instance| self.instances.get(instance)) {
-            Some(Some(current)) if current != id => return Err(FENCED_INSTANCE_ID),
-            Some(None) => return Err(UNKNOWN_MEMBER_ID),
+            Some(Some(current)) if current != id => return Err(ErrorCode::FENCED_INSTANCE_ID),
+            Some(None) => return Err(ErrorCode::UNKNOWN_MEMBER_ID),
             _ => {}
         }
-        self.members.get(id).ok_or(UNKNOWN_MEMBER_ID)
+        self.members.get(id).ok_or(ErrorCode::UNKNOWN_MEMBER_ID)
     }
 
     /// Whether somebody has a protocol that all members have.

@@ -15,11 +15,11 @@ fn an_instance_that_comes_back_takes_the_place_of_the_former_one() {
     assert_eq!((second.generation, second.members.len()), (2, 1));
     assert_ne!(second.member_id, first.member_id);
     let by = |joined: &Joined| Identity { instance_id: Some(text("i")), ..identity(joined) };
-    assert_eq!(bench.coordinator.heartbeat("g", &by(&first)), FENCED_INSTANCE_ID);
+    assert_eq!(bench.coordinator.heartbeat("g", &by(&first)), ErrorCode::FENCED_INSTANCE_ID);
     assert_eq!(bench.coordinator.heartbeat("g", &by(&second)), ErrorCode::NONE);
     let leave = |id: &StrBytes, instance| bench.coordinator.leave("g", id, Some(&text(instance)));
-    assert_eq!(leave(&first.member_id, "i"), FENCED_INSTANCE_ID);
-    assert_eq!(leave(&text(""), "j"), UNKNOWN_MEMBER_ID);
+    assert_eq!(leave(&first.member_id, "i"), ErrorCode::FENCED_INSTANCE_ID);
+    assert_eq!(leave(&text(""), "j"), ErrorCode::UNKNOWN_MEMBER_ID);
     assert_eq!(leave(&text(""), "i"), ErrorCode::NONE, "the instance is name enough");
     bench.assert_nothing_is_kept();
 }
@@ -33,21 +33,21 @@ fn offsets_are_kept_for_members_and_for_those_who_are_in_no_group() {
     };
     let committed = || bench.coordinator.committed("g", &text("t"), 1).map(|committed| committed.offset);
     let nobody = Identity { generation: -1, ..Identity::default() };
-    assert_eq!(commit(&Identity { generation: 3, ..nobody.clone() }, 1), ILLEGAL_GENERATION);
+    assert_eq!(commit(&Identity { generation: 3, ..nobody.clone() }, 1), ErrorCode::ILLEGAL_GENERATION);
     bench.assert_nothing_is_kept();
     assert_eq!((commit(&nobody, 5), committed()), (ErrorCode::NONE, Some(5)));
 
     let members = bench.stable(1);
-    assert_eq!(commit(&nobody, 6), UNKNOWN_MEMBER_ID, "the group is not empty");
+    assert_eq!(commit(&nobody, 6), ErrorCode::UNKNOWN_MEMBER_ID, "the group is not empty");
     assert_eq!((commit(&identity(&members[0]), 7), committed()), (ErrorCode::NONE, Some(7)));
     let former = Identity { generation: 0, ..identity(&members[0]) };
-    assert_eq!(commit(&former, 8), ILLEGAL_GENERATION);
+    assert_eq!(commit(&former, 8), ErrorCode::ILLEGAL_GENERATION);
 
     // While others join, what was done in this generation may be committed; in the next one it is too late.
     let newcomer = bench.comes("newcomer");
     assert_eq!((commit(&identity(&members[0]), 9), committed()), (ErrorCode::NONE, Some(9)));
     let again = now(bench.rejoins(&members[0]));
-    assert_eq!(commit(&identity(&again), 10), REBALANCE_IN_PROGRESS, "nobody knows who has what");
+    assert_eq!(commit(&identity(&again), 10), ErrorCode::REBALANCE_IN_PROGRESS, "nobody knows who has what");
 
     // They outlive the members, but not the topic.
     assert_eq!((bench.leaves(&again), bench.leaves(&now(newcomer))), (ErrorCode::NONE, ErrorCode::NONE));

@@ -52,7 +52,7 @@ fn somebody_who_needs_an_id_comes_twice() {
     let bench = Bench::new(Duration::ZERO);
     let request = JoinRequest { needs_member_id: true, ..somebody("client") };
     let told = now(bench.send(request.clone()));
-    assert_eq!((told.error, told.generation), (MEMBER_ID_REQUIRED, -1));
+    assert_eq!((told.error, told.generation), (ErrorCode::MEMBER_ID_REQUIRED, -1));
     assert!(told.member_id.as_str().starts_with("client-"));
     assert_eq!(bench.coordinator.sizes(), (1, 0), "an id makes no member");
     let joined = now(bench.send(JoinRequest { member_id: told.member_id.clone(), ..request }));
@@ -67,7 +67,7 @@ fn an_id_that_nobody_comes_with_is_forgotten_after_a_session() {
     bench.pass(SESSION);
     bench.assert_nothing_is_kept();
     let late = now(bench.send(JoinRequest { member_id: told.member_id, ..request }));
-    assert_eq!(late.error, UNKNOWN_MEMBER_ID);
+    assert_eq!(late.error, ErrorCode::UNKNOWN_MEMBER_ID);
 }
 
 #[test]
@@ -108,14 +108,14 @@ fn a_newcomer_makes_the_others_join_again() {
     let members = bench.stable(1);
     assert_eq!(bench.beats(&members[0]), ErrorCode::NONE);
     let mut newcomer = bench.comes("newcomer");
-    assert_eq!(bench.beats(&members[0]), REBALANCE_IN_PROGRESS);
-    assert_eq!(now(bench.sync(&members[0], &[])).error, REBALANCE_IN_PROGRESS);
+    assert_eq!(bench.beats(&members[0]), ErrorCode::REBALANCE_IN_PROGRESS);
+    assert_eq!(now(bench.sync(&members[0], &[])).error, ErrorCode::REBALANCE_IN_PROGRESS);
     assert!(waits(&mut newcomer));
     let again = now(bench.rejoins(&members[0]));
     let newcomer = now(newcomer);
     assert_eq!((again.generation, newcomer.generation), (2, 2));
     assert_eq!(again.leader, again.member_id, "it goes on leading");
-    assert_eq!(bench.beats(&members[0]), ILLEGAL_GENERATION);
+    assert_eq!(bench.beats(&members[0]), ErrorCode::ILLEGAL_GENERATION);
     assert_eq!(bench.beats(&newcomer), ErrorCode::NONE, "before it has synchronized, too");
 }
 
@@ -126,15 +126,15 @@ fn who_does_not_join_again_is_dropped_when_the_time_is_up() {
     let mut first = bench.rejoins(&members[0]);
     // The others are alive, but do not hear.
     for _ in 0..5 {
-        assert_eq!(bench.beats(&members[1]), REBALANCE_IN_PROGRESS);
-        assert_eq!(bench.beats(&members[2]), REBALANCE_IN_PROGRESS);
+        assert_eq!(bench.beats(&members[1]), ErrorCode::REBALANCE_IN_PROGRESS);
+        assert_eq!(bench.beats(&members[2]), ErrorCode::REBALANCE_IN_PROGRESS);
         bench.pass(REBALANCE / 5 - MOMENT);
     }
     assert!(waits(&mut first));
     bench.pass(5 * MOMENT);
     let first = now(first);
     assert_eq!((first.generation, first.members.len()), (2, 1));
-    assert_eq!(bench.beats(&members[1]), UNKNOWN_MEMBER_ID);
+    assert_eq!(bench.beats(&members[1]), ErrorCode::UNKNOWN_MEMBER_ID);
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn who_does_not_synchronize_is_evicted_when_the_time_is_up() {
     }
     assert_eq!(bench.beats(&joined), ErrorCode::NONE);
     bench.pass(5 * MOMENT);
-    assert_eq!(bench.beats(&joined), UNKNOWN_MEMBER_ID);
+    assert_eq!(bench.beats(&joined), ErrorCode::UNKNOWN_MEMBER_ID);
     bench.assert_nothing_is_kept();
 }
 
@@ -161,7 +161,7 @@ fn a_rebalance_that_comes_before_the_leader_sends_those_who_wait_back() {
     let follower = joined.iter().find(|member| member.leader != member.member_id).expect("there is one");
     let synced = bench.sync(follower, &[]);
     let _newcomer = bench.comes("c");
-    assert_eq!(now(synced).error, REBALANCE_IN_PROGRESS);
+    assert_eq!(now(synced).error, ErrorCode::REBALANCE_IN_PROGRESS);
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn a_member_that_is_silent_is_evicted_after_its_session_and_not_before() {
     bench.pass(SESSION - MOMENT);
     assert_eq!(bench.coordinator.sizes(), (1, 1));
     bench.pass(MOMENT);
-    assert_eq!(bench.beats(&members[0]), UNKNOWN_MEMBER_ID);
+    assert_eq!(bench.beats(&members[0]), ErrorCode::UNKNOWN_MEMBER_ID);
     bench.assert_nothing_is_kept();
     let stats = bench.coordinator.heartbeat.stats();
     assert_eq!(stats.expired, 1);
@@ -188,7 +188,7 @@ fn a_member_that_waits_for_the_group_needs_no_heartbeat() {
     let members = bench.stable(2);
     let mut waiting = bench.rejoins(&members[0]);
     bench.pass(SESSION - MOMENT);
-    assert_eq!(bench.beats(&members[1]), REBALANCE_IN_PROGRESS);
+    assert_eq!(bench.beats(&members[1]), ErrorCode::REBALANCE_IN_PROGRESS);
     bench.pass(SESSION - MOMENT);
     assert!(waits(&mut waiting), "it was not evicted");
     // The other one is, and so the rebalance is over.
@@ -197,7 +197,7 @@ fn a_member_that_waits_for_the_group_needs_no_heartbeat() {
     assert_eq!((joined.error, joined.members.len()), (ErrorCode::NONE, 1));
     // From here on it must send heartbeats again.
     bench.pass(SESSION);
-    assert_eq!(bench.beats(&joined), UNKNOWN_MEMBER_ID);
+    assert_eq!(bench.beats(&joined), ErrorCode::UNKNOWN_MEMBER_ID);
 }
 
 #[test]
@@ -205,8 +205,8 @@ fn leaving_does_not_wait_for_the_session() {
     let bench = Bench::new(DELAY);
     let members = bench.stable(2);
     assert_eq!(bench.leaves(&members[1]), ErrorCode::NONE);
-    assert_eq!(bench.leaves(&members[1]), UNKNOWN_MEMBER_ID, "it has left");
-    assert_eq!(bench.beats(&members[0]), REBALANCE_IN_PROGRESS);
+    assert_eq!(bench.leaves(&members[1]), ErrorCode::UNKNOWN_MEMBER_ID, "it has left");
+    assert_eq!(bench.beats(&members[0]), ErrorCode::REBALANCE_IN_PROGRESS);
     let again = now(bench.rejoins(&members[0]));
     assert_eq!((again.error, again.members.len()), (ErrorCode::NONE, 1));
     assert_eq!(bench.leaves(&again), ErrorCode::NONE);
@@ -219,7 +219,7 @@ fn the_last_who_leaves_during_a_rebalance_ends_it() {
     let members = bench.stable(2);
     let waiting = bench.rejoins(&members[0]);
     assert_eq!(bench.leaves(&members[0]), ErrorCode::NONE);
-    assert_eq!(now(waiting).error, UNKNOWN_MEMBER_ID);
+    assert_eq!(now(waiting).error, ErrorCode::UNKNOWN_MEMBER_ID);
     assert_eq!(bench.leaves(&members[1]), ErrorCode::NONE);
     bench.assert_nothing_is_kept();
 }
@@ -240,7 +240,7 @@ fn whoever_asks_again_for_what_it_should_know_is_told_again() {
     let protocols = vec![(text("range"), Bytes::from_static(b"other topics"))];
     let changed = JoinRequest { member_id: members[1].member_id.clone(), protocols, ..somebody("changed") };
     assert!(waits(&mut bench.send(changed)));
-    assert_eq!(bench.beats(&members[0]), REBALANCE_IN_PROGRESS);
+    assert_eq!(bench.beats(&members[0]), ErrorCode::REBALANCE_IN_PROGRESS);
 }
 
 #[test]
@@ -252,9 +252,9 @@ fn the_protocol_is_one_that_all_have_and_most_prefer() {
     };
     let waiting = [with(&["x", "a", "b"]), with(&["b", "a"]), with(&["a", "b"]), with(&["b", "a", "y"])]
         .map(|request| bench.send(request));
-    assert_eq!(now(bench.send(with(&["x", "y"]))).error, INCONSISTENT_GROUP_PROTOCOL);
+    assert_eq!(now(bench.send(with(&["x", "y"]))).error, ErrorCode::INCONSISTENT_GROUP_PROTOCOL);
     let other_type = JoinRequest { protocol_type: text("connect"), ..with(&["a"]) };
-    assert_eq!(now(bench.send(other_type)).error, INCONSISTENT_GROUP_PROTOCOL);
+    assert_eq!(now(bench.send(other_type)).error, ErrorCode::INCONSISTENT_GROUP_PROTOCOL);
     bench.pass(2 * DELAY);
     let chosen: Vec<_> = waiting.map(now).into_iter().map(|joined| joined.protocol).collect();
     // Of those that all have, two like "b" best, one "a", and the first one "a", too.
@@ -270,29 +270,32 @@ fn what_makes_no_sense_has_its_own_errors() {
         bench.coordinator.join(group, request, sender);
         now(receiver).error
     };
-    assert_eq!(refused("", somebody("m")), INVALID_GROUP_ID);
+    assert_eq!(refused("", somebody("m")), ErrorCode::INVALID_GROUP_ID);
     for session_timeout in [Duration::ZERO, Duration::from_millis(5999), Duration::from_millis(1_800_001)] {
         let request = JoinRequest { session_timeout, ..somebody("m") };
-        assert_eq!(refused("g", request), INVALID_SESSION_TIMEOUT);
+        assert_eq!(refused("g", request), ErrorCode::INVALID_SESSION_TIMEOUT);
     }
     let unknown = JoinRequest { member_id: text("nobody"), ..somebody("m") };
-    assert_eq!(refused("g", unknown.clone()), UNKNOWN_MEMBER_ID);
+    assert_eq!(refused("g", unknown.clone()), ErrorCode::UNKNOWN_MEMBER_ID);
     let without = JoinRequest { protocols: Vec::new(), ..somebody("m") };
-    assert_eq!(refused("g", without), INCONSISTENT_GROUP_PROTOCOL);
+    assert_eq!(refused("g", without), ErrorCode::INCONSISTENT_GROUP_PROTOCOL);
     bench.assert_nothing_is_kept();
 
     let members = bench.stable(1);
-    assert_eq!(refused("g", unknown), UNKNOWN_MEMBER_ID);
+    assert_eq!(refused("g", unknown), ErrorCode::UNKNOWN_MEMBER_ID);
     let stranger = Joined { member_id: text("nobody"), ..members[0].clone() };
     let former = Joined { generation: 0, ..members[0].clone() };
-    assert_eq!((bench.beats(&stranger), bench.beats(&former)), (UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION));
-    assert_eq!(now(bench.sync(&stranger, &[])).error, UNKNOWN_MEMBER_ID);
-    assert_eq!(now(bench.sync(&former, &[])).error, ILLEGAL_GENERATION);
+    assert_eq!(
+        (bench.beats(&stranger), bench.beats(&former)),
+        (ErrorCode::UNKNOWN_MEMBER_ID, ErrorCode::ILLEGAL_GENERATION)
+    );
+    assert_eq!(now(bench.sync(&stranger, &[])).error, ErrorCode::UNKNOWN_MEMBER_ID);
+    assert_eq!(now(bench.sync(&former, &[])).error, ErrorCode::ILLEGAL_GENERATION);
     let (sender, receiver) = oneshot::channel();
     let other =
         SyncRequest { identity: identity(&members[0]), protocol: Some(text("sticky")), ..Default::default() };
     bench.coordinator.sync("g", other, sender);
-    assert_eq!(now(receiver).error, INCONSISTENT_GROUP_PROTOCOL);
+    assert_eq!(now(receiver).error, ErrorCode::INCONSISTENT_GROUP_PROTOCOL);
 }
 
 #[test]
@@ -302,5 +305,5 @@ fn a_group_has_only_so_many_members() {
     bench.pass(REBALANCE);
     let errors: Vec<ErrorCode> = waiting.into_iter().map(|joined| now(joined).error).collect();
     assert_eq!(errors[..5], [ErrorCode::NONE; 5]);
-    assert_eq!(errors[5], GROUP_MAX_SIZE_REACHED);
+    assert_eq!(errors[5], ErrorCode::GROUP_MAX_SIZE_REACHED);
 }
