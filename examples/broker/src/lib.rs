@@ -2,9 +2,10 @@
 //!
 //! **It keeps everything in memory; a restart loses it; it is not for production.**
 //!
-//! Node 1 leads every partition. The other nodes are followers in the same process, each with a listener and logs of
-//! its own, and they fetch from node 1 over the network like any client. A produce request with `acks=all` waits in
-//! one purgatory until the followers have its records, a fetch request in another until there is enough to read.
+//! Node 1 leads every partition and coordinates every group. The other nodes are followers, here or in processes of
+//! their own, each with a listener and logs of its own, and they fetch from node 1 over the network like any client. A
+//! produce request with `acks=all` waits in one purgatory until the followers have its records, a fetch request in
+//! another until there is enough to read; and so do rebalances, sessions, and what administrators ask for.
 //!
 //! ```text
 //!  net ──▶ handlers ──▶ partition (log, producers: one lock each) ──▶ moved ──▶ cluster.signal ──▶ purgatories

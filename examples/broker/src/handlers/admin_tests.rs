@@ -54,6 +54,35 @@ async fn create_and_delete_topics_at_every_version() {
     }
 }
 
+/// Fetches as follower 2 does, at once.
+async fn follow(bench: &Bench, request: FetchRequest) {
+    let request = request.with_replica_id(BrokerId(2)).with_max_wait_ms(0);
+    let _: FetchResponse = bench.ask(ApiKey::Fetch, 12, &request).await;
+}
+
+#[tokio::test]
+async fn a_topic_is_deleted_when_its_followers_name_it_no_more() {
+    let bench = Bench::of(2).await;
+    let new =
+        CreatableTopic::default().with_name(topic("t")).with_num_partitions(2).with_replication_factor(2);
+    let create = CreateTopicsRequest::default().with_topics(vec![new]).with_timeout_ms(60_000);
+    let has_it = || fetch_request("t", 0, 0, 12);
+    let (created, ()) = tokio::join!(
+        bench.ask::<_, CreateTopicsResponse>(ApiKey::CreateTopics, 7, &create),
+        follow(&bench, has_it())
+    );
+    assert_eq!(created.topics[0].error_code, 0);
+
+    let delete = DeleteTopicsRequest::default().with_topic_names(vec![topic("t")]).with_timeout_ms(60_000);
+    let mut deleted = std::pin::pin!(bench.ask::<_, DeleteTopicsResponse>(ApiKey::DeleteTopics, 5, &delete));
+    let at_once = std::time::Duration::ZERO;
+    assert!(tokio::time::timeout(at_once, &mut deleted).await.is_err());
+    follow(&bench, has_it()).await;
+    assert!(tokio::time::timeout(at_once, &mut deleted).await.is_err(), "it has it still");
+    follow(&bench, fetch_request("another", 0, 0, 12)).await;
+    assert_eq!(deleted.await.responses[0].error_code, 0);
+}
+
 #[tokio::test]
 async fn with_no_time_to_wait_the_work_begins_and_the_answer_is_that_there_was_none() {
     let bench = Bench::new().await;
@@ -73,10 +102,10 @@ async fn with_no_time_to_wait_the_work_begins_and_the_answer_is_that_there_was_n
 
 #[tokio::test]
 async fn what_is_only_to_be_validated_is_answered_and_not_done() {
-    let bench = Bench::new().await;
+    let bench = Bench::of(2).await;
     let new = |name, partitions| {
         let new = CreatableTopic::default().with_name(topic(name));
-        new.with_num_partitions(partitions).with_replication_factor(1)
+        new.with_num_partitions(partitions).with_replication_factor(2)
     };
     let request =
         CreateTopicsRequest::default().with_topics(vec![new("t", 1), new("u", 0)]).with_validate_only(true);

@@ -1,5 +1,7 @@
 //! JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
+use std::time::Duration;
+
 use bytes::{Bytes, BytesMut};
 use ixion::kafka::ErrorCode;
 use kafka_protocol::messages::join_group_response::JoinGroupResponseMember;
@@ -113,24 +115,28 @@ async fn answered<A>(
 }
 
 fn join_request(request: &Request, asked: &JoinGroupRequest) -> JoinRequest {
-    let session_timeout = milliseconds(asked.session_timeout_ms);
     let protocols = asked.protocols.iter();
     JoinRequest {
         client_id: own(&request.client_id),
         member_id: own(&asked.member_id),
         instance_id: asked.group_instance_id.as_ref().map(own),
-        session_timeout,
-        // Version 0 has none.
-        rebalance_timeout: match asked.rebalance_timeout_ms {
-            -1 => session_timeout,
-            timeout => milliseconds(timeout),
-        },
+        session_timeout: milliseconds(asked.session_timeout_ms),
+        rebalance_timeout: rebalance_timeout(asked),
         protocol_type: own(&asked.protocol_type),
         protocols: protocols
             .map(|protocol| (own(&protocol.name), Bytes::copy_from_slice(&protocol.metadata)))
             .collect(),
         needs_member_id: request.version >= MEMBER_ID_FIRST,
     }
+}
+
+/// How long a member may take to join. Version 0 does not say: then it is its session.
+pub(super) fn rebalance_timeout(asked: &JoinGroupRequest) -> Duration {
+    milliseconds(if asked.rebalance_timeout_ms == -1 {
+        asked.session_timeout_ms
+    } else {
+        asked.rebalance_timeout_ms
+    })
 }
 
 fn join_reply(joined: Joined, version: i16) -> JoinGroupResponse {

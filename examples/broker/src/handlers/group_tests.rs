@@ -156,6 +156,13 @@ async fn join_group_at_every_version() {
     }
 }
 
+#[test]
+fn a_rebalance_takes_as_long_as_a_member_says_or_else_its_session() {
+    let request = |version| join_request(version, &StrBytes::default());
+    let timeout = |version| crate::handlers::group::rebalance_timeout(&request(version)).as_millis();
+    assert_eq!([0, 1, 7].map(timeout), [10_000, 20_000, 20_000]);
+}
+
 #[tokio::test]
 async fn an_instance_id_is_passed_through_by_the_versions_that_have_one() {
     let bench = Bench::new().await;

@@ -31,13 +31,18 @@ struct Bench {
 
 impl Bench {
     async fn new() -> Bench {
+        Bench::of(1).await
+    }
+
+    /// With more nodes; but there is no follower that fetches.
+    async fn of(replicas: u16) -> Bench {
         let config = Config {
-            replicas: 1,
+            replicas,
             default_partitions: 2,
             group_initial_rebalance_delay: std::time::Duration::ZERO,
             ..Config::default()
         };
-        let nodes = vec![config.listen];
+        let nodes = vec![config.listen; usize::from(replicas)];
         let cluster = Cluster::start(config, nodes).expect("a thread can be started");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
         let address = listener.local_addr().expect("it is bound");

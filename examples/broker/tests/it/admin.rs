@@ -29,7 +29,8 @@ async fn create_partitions(client: &mut Client, name: &'static str, count: i32, 
 
 /// A broker whose followers' fetches wait for longer than any test: they have to be told of everything.
 async fn patient() -> Broker {
-    start(Config { replica_fetch_wait: Duration::from_secs(600), ..Config::default() }).await
+    let hour = Duration::from_secs(3600);
+    start(Config { replica_fetch_wait: hour, replica_lag_time_max: 4 * hour, ..Config::default() }).await
 }
 
 fn assert_in_time(begun: Instant, timeout_ms: u64) {
@@ -48,6 +49,16 @@ async fn a_topic_is_created_when_every_follower_fetches_it() {
     assert_eq!(client.create_within("t", LONG_WAIT_MS).await, 0, "again");
     let stats = broker.stats().topic;
     assert_eq!((stats.registered, stats.satisfied, stats.watched), (4, 4, 0));
+}
+
+#[tokio::test]
+async fn a_follower_with_nothing_to_fetch_waits_for_something() {
+    let broker = patient().await;
+    eventually(&broker, "both wait", |stats| stats.parked == 2).await;
+    let mut client = Client::of(&broker).await;
+    client.create("t", &[]).await;
+    client.delete("t").await;
+    eventually(&broker, "both wait again", |stats| stats.parked == 2).await;
 }
 
 #[tokio::test]
@@ -92,6 +103,7 @@ async fn records_are_deleted_when_every_follower_has_deleted_them() {
     for offset in 0..5 {
         assert_eq!(client.produce(&produce("t", -1, LONG_WAIT_MS, &batch(100))).await, (0, offset));
     }
+    eventually(&broker, "both wait for more", |stats| stats.parked == 2).await;
     assert_eq!(delete_records(&mut client, "t", 3, LONG_WAIT_MS).await, (0, 3));
     assert_eq!(broker.stats().partitions[0].log_start, 3);
     assert_eq!(client.fetch(&fetch("t", 2, LONG_WAIT_MS, 1)).await.0, 1, "out of range");

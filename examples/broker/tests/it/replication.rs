@@ -23,7 +23,9 @@ async fn all_acks_are_given_when_the_followers_have_it() {
 #[tokio::test]
 async fn a_topic_that_is_new_does_not_wait_for_the_followers_next_round() {
     // The followers' fetches wait for longer than the test: they have to be told.
-    let broker = start(Config { replica_fetch_wait: Duration::from_secs(600), ..Config::default() }).await;
+    let hour = Duration::from_secs(3600);
+    let config = Config { replica_fetch_wait: hour, replica_lag_time_max: 4 * hour, ..Config::default() };
+    let broker = start(config).await;
     let mut client = Client::of(&broker).await;
     for name in ["a", "b", "c"] {
         client.create(name, &[]).await;

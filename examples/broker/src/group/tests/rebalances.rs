@@ -201,6 +201,26 @@ fn a_member_that_waits_for_the_group_needs_no_heartbeat() {
 }
 
 #[test]
+fn a_member_that_waits_for_the_leader_needs_no_heartbeat() {
+    let bench = Bench::new(DELAY);
+    let waiting = [bench.comes("a"), bench.comes("b")];
+    bench.pass(2 * DELAY);
+    let joined = waiting.map(now);
+    let (leader, follower): (Vec<&Joined>, Vec<&Joined>) =
+        joined.iter().partition(|member| member.leader == member.member_id);
+    let mut synced = bench.sync(follower[0], &[]);
+    bench.pass(SESSION - MOMENT);
+    assert_eq!(bench.beats(leader[0]), ErrorCode::NONE);
+    bench.pass(SESSION - MOMENT);
+    assert!(waits(&mut synced), "it was not evicted");
+    let _ = bench.sync(leader[0], &[]);
+    assert!(now(synced).error.is_none());
+    // From here on it must send heartbeats again.
+    bench.pass(SESSION);
+    assert_eq!(bench.beats(follower[0]), ErrorCode::UNKNOWN_MEMBER_ID);
+}
+
+#[test]
 fn leaving_does_not_wait_for_the_session() {
     let bench = Bench::new(DELAY);
     let members = bench.stable(2);
