@@ -14,6 +14,12 @@ const TIMES: u64 = 10_000;
 /// What waits besides, so that tables and lists have a size.
 const BESIDE: u64 = 10_000;
 
+/// How many timers come and go, so that most are in crowded buckets and some in sparse ones.
+const CHURNED: u64 = 50_000;
+
+/// The ticks that a burst is spread over: nearly as many timers as ticks.
+const DENSE: u64 = 12_000;
+
 type Run = Box<dyn FnMut(u64)>;
 
 const PATHS: &[(&str, fn() -> Run)] = &[
@@ -35,6 +41,36 @@ const PATHS: &[(&str, fn() -> Run)] = &[
             wheel.start_timer(Tick::new(n + 500), n);
             while wheel.pop_expired(Tick::new(n)).is_some() {}
         })
+    }),
+    ("wheel-churn", || {
+        let (mut wheel, mut ids, mut random) = (TimingWheel::new(), Vec::new(), Random(7));
+        for n in 0..CHURNED {
+            ids.push(wheel.start_timer(Tick::new(random.delay()), n));
+        }
+        for _ in 0..CHURNED * 2 {
+            churn(&mut wheel, &mut ids, &mut random);
+        }
+        Box::new(move |_| churn(&mut wheel, &mut ids, &mut random))
+    }),
+    ("wheel-burst-expire", || {
+        let (mut wheel, mut random, mut now) = (TimingWheel::new(), Random(7), 0);
+        // All that is started in one run expires before the next, so that the mean of a run is one timer's whole life.
+        Box::new(move |n| {
+            if n % TIMES == 0 {
+                now += DENSE;
+            }
+            wheel.start_timer(Tick::new(now + 1 + random.below(DENSE)), n);
+            if n % TIMES == TIMES - 1 {
+                for step in 1..=DENSE / 1000 {
+                    while wheel.pop_expired(Tick::new(now + step * 1000)).is_some() {}
+                }
+                assert!(wheel.is_empty());
+            }
+        })
+    }),
+    ("wheel-empty-tick", || {
+        let mut wheel = filled();
+        Box::new(move |n| assert_eq!(wheel.pop_expired(Tick::new(n / 10)), None))
     }),
     ("check-unwatched", || {
         let (purgatory, _) = waiting();
@@ -123,6 +159,31 @@ fn filled() -> TimingWheel<u64> {
         wheel.start_timer(Tick::new(10_000 + n * 7), n);
     }
     wheel
+}
+
+/// Stops a timer and starts another one instead.
+fn churn(wheel: &mut TimingWheel<u64>, ids: &mut [TimerId], random: &mut Random) {
+    let id = &mut ids[random.below(CHURNED) as usize];
+    let item = wheel.stop_timer(*id).expect("it waits");
+    *id = wheel.start_timer(Tick::new(random.delay()), item);
+}
+
+/// xorshift64*: about eight instructions a number.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        let next = self.0.wrapping_mul(0x2545_F491_4F6C_DD1D);
+        ((u128::from(next) * u128::from(bound)) >> 64) as u64
+    }
+
+    /// Up to a minute of milliseconds.
+    fn delay(&mut self) -> u64 {
+        1 + self.below(60_000)
+    }
 }
 
 /// A purgatory with an operation on each of the keys up to [`BESIDE`], and the flag that they look at.
