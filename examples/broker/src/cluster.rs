@@ -15,7 +15,8 @@ use tokio::sync::watch;
 use crate::catalog::Catalog;
 use crate::group::Coordinator;
 use crate::idle::IdleWait;
-use crate::partition::{LEADER, Moved, Partition, PartitionId};
+use crate::moved::Moved;
+use crate::partition::{LEADER, Partition, PartitionId};
 use crate::waits::{DeleteRecordsWait, FetchKey, FetchWait, Leftovers, ProduceWait, TopicsWait};
 use crate::{Config, PartitionStats, PurgatoryStats, Stats};
 
@@ -109,12 +110,12 @@ impl Cluster {
     /// Signals what a change has moved. Call it with no lock held: the looks take the partitions' locks.
     pub(crate) fn signal(&self, partition: &Partition, moved: Moved) {
         let id = partition.id();
-        if moved.log_end {
-            self.fetch.check_and_complete(&FetchKey::LogEnd(id));
+        if let Some(log_end) = moved.log_end {
+            self.fetch.check_and_complete_up_to(&FetchKey::LogEnd(id), log_end.bytes);
         }
         if let Some(high_watermark) = moved.high_watermark {
-            self.produce.check_and_complete_up_to(&id, high_watermark);
-            self.fetch.check_and_complete(&FetchKey::HighWatermark(id));
+            self.produce.check_and_complete_up_to(&id, high_watermark.offset);
+            self.fetch.check_and_complete_up_to(&FetchKey::HighWatermark(id), high_watermark.bytes);
         }
         if let Some(low_watermark) = moved.low_watermark {
             self.delete_records.check_and_complete_up_to(&id, low_watermark);

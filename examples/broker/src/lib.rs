@@ -26,6 +26,7 @@ mod group;
 mod handlers;
 mod idle;
 mod log;
+mod moved;
 mod net;
 mod partition;
 mod producers;

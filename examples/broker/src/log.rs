@@ -11,7 +11,7 @@ use crate::batch::BatchHead;
 /// The records of one partition.
 ///
 /// A position counts bytes since the log's first record ever, dropped ones included, so that it never steps back.
-/// There is one segment, with base 0.
+/// There is one segment, with base 0, so a position is an end's [progress](OffsetPlace::with_progress) too.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     batches: VecDeque<Batch>,
@@ -107,7 +107,7 @@ impl Log {
     pub(crate) fn place(&self, offset: i64) -> OffsetPlace {
         let position =
             self.batches.get(self.index_of(offset)).map_or(self.end_position, |batch| batch.position);
-        OffsetPlace::new(offset, 0, position)
+        OffsetPlace::new(offset, 0, position).with_progress(position)
     }
 
     /// Reads whole batches from the one with `from` on: those that end below `limit` and fit into `max_bytes`. With
@@ -186,6 +186,11 @@ mod tests {
         log
     }
 
+    /// A position counts all bytes ever, so it is the progress too.
+    fn place(offset: i64, position: u64) -> OffsetPlace {
+        OffsetPlace::new(offset, 0, position).with_progress(position)
+    }
+
     #[test]
     fn batches_get_the_next_offsets() {
         let log = log_of(&[3, 1, 2]);
@@ -201,9 +206,9 @@ mod tests {
         let log = log_of(&[3, 3]);
         assert_eq!(log.read(2, 6, 1000, false).len(), 200);
         assert_eq!(log.read(3, 6, 1000, false).len(), 100);
-        assert_eq!(log.place(2), OffsetPlace::new(2, 0, 0));
-        assert_eq!(log.place(3), OffsetPlace::new(3, 0, 100));
-        assert_eq!(log.place(6), OffsetPlace::new(6, 0, 200));
+        assert_eq!(log.place(2), place(2, 0));
+        assert_eq!(log.place(3), place(3, 100));
+        assert_eq!(log.place(6), place(6, 200));
     }
 
     #[test]
@@ -230,7 +235,7 @@ mod tests {
         let mut log = log_of(&[1, 1, 1, 1]);
         log.drop_oldest(1, |bytes| bytes > 0);
         assert_eq!((log.start(), log.end()), (1, 4));
-        assert_eq!(log.place(1), OffsetPlace::new(1, 0, 100), "positions go on counting");
+        assert_eq!(log.place(1), place(1, 100), "positions go on counting");
     }
 
     #[test]
@@ -238,7 +243,7 @@ mod tests {
         let mut log = log_of(&[2, 2]);
         log.drop_oldest(4, |bytes| bytes > 0);
         assert_eq!((log.start(), log.end(), log.bytes()), (4, 4, 0));
-        assert_eq!(log.place(4), OffsetPlace::new(4, 0, 200));
+        assert_eq!(log.place(4), place(4, 200));
     }
 
     #[test]

@@ -16,6 +16,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::batch::BatchHead;
 use crate::log::Log;
+use crate::moved::{Moved, Reached};
 use crate::producers::{Novelty, Producers};
 
 /// The leader of everything.
@@ -69,19 +70,6 @@ struct Follower {
     caught_up: Duration,
     /// When it last fetched, and where the leader's log ended then.
     last_fetch: (Duration, i64),
-}
-
-/// What a change has moved, and so what may now be complete.
-#[must_use = "whoever waits for it must be signalled"]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Moved {
-    pub(crate) log_end: bool,
-    /// How far the high watermark has come; the greatest number if that concerns everybody.
-    pub(crate) high_watermark: Option<u64>,
-    /// How far the low watermark has come, likewise.
-    pub(crate) low_watermark: Option<u64>,
-    /// Whether a replica has fetched for the first time.
-    pub(crate) served: bool,
 }
 
 /// The result of an append.
@@ -169,17 +157,22 @@ impl Partition {
             let log_start = state.log.start();
             return Ok(Appended { base_offset, last_offset, log_start, moved: Moved::default() });
         }
-        let low_watermark = state.low_watermark();
+        let (low_watermark, former_start) = (state.low_watermark(), state.log.start());
         if !self.make_room(&mut state, bytes.len() as u64) {
             return Err(ErrorCode::KAFKA_STORAGE_ERROR);
         }
         let base_offset = state.log.append(head, bytes, LEADER_EPOCH);
         state.producers.remember(head, base_offset);
-        let high_watermark = state.raise_high_watermark(&self.rules);
+        let mut high_watermark = state.raise_high_watermark(&self.rules);
         let last_offset = state.log.end() - 1;
         let log_start = state.log.start();
         let low_watermark = state.low_watermark_above(low_watermark);
-        let moved = Moved { log_end: true, high_watermark, low_watermark, served: false };
+        let mut log_end = Reached::to(state.log.place(state.log.end()));
+        if state.log.start() > former_start {
+            log_end = log_end.with_all_readers();
+            high_watermark = Some(state.high_watermark_reached().with_all_readers());
+        }
+        let moved = Moved { log_end: Some(log_end), high_watermark, low_watermark, served: false };
         Ok(Appended { base_offset, last_offset, log_start, moved })
     }
 
@@ -220,7 +213,7 @@ impl Partition {
         follower.in_sync &= former.is_none_or(|former| offset >= former);
         follower.in_sync |= offset >= high_watermark;
         Ok(Moved {
-            log_end: false,
+            log_end: None,
             high_watermark: state.raise_high_watermark(&self.rules),
             low_watermark: state.low_watermark_above(low_watermark),
             served: former.is_none(),
@@ -244,8 +237,8 @@ impl Partition {
         self.rules.total_bytes.fetch_sub(bytes - state.log.bytes(), Ordering::Relaxed);
         // Readers at what is gone must hear of it, and followers delete it, too: all of them look.
         let moved = Moved {
-            log_end: true,
-            high_watermark: u64::try_from(state.high_watermark).ok(),
+            log_end: Some(Reached::ALL),
+            high_watermark: Some(state.high_watermark_reached().with_all_readers()),
             low_watermark: state.low_watermark_above(low_watermark),
             served: false,
         };
@@ -264,7 +257,7 @@ impl Partition {
         }
         let high_watermark = state.raise_high_watermark(&self.rules);
         let low_watermark = state.low_watermark_above(low_watermark);
-        Moved { log_end: false, high_watermark, low_watermark, served: false }
+        Moved { log_end: None, high_watermark, low_watermark, served: false }
     }
 
     /// Ends the partition: its topic was deleted. All who wait on it are to be signalled.
@@ -273,8 +266,8 @@ impl Partition {
         state.closed = true;
         self.rules.total_bytes.fetch_sub(state.log.bytes(), Ordering::Relaxed);
         state.log = Log::default();
-        let all = Some(u64::MAX);
-        Moved { log_end: true, high_watermark: all, low_watermark: all, served: true }
+        let (all, low_watermark) = (Some(Reached::ALL), Some(u64::MAX));
+        Moved { log_end: all, high_watermark: all, low_watermark, served: true }
     }
 
     /// Looks where a read would begin, without reading.
@@ -447,7 +440,7 @@ impl Partition {
 impl State {
     /// Raises the high watermark to what all replicas in sync have. It stands still while too few are in sync.
     /// Returns where it is if it was raised.
-    fn raise_high_watermark(&mut self, rules: &Rules) -> Option<u64> {
+    fn raise_high_watermark(&mut self, rules: &Rules) -> Option<Reached> {
         if self.in_sync() < self.min_in_sync(rules) {
             return None;
         }
@@ -458,7 +451,11 @@ impl State {
             return None;
         }
         self.high_watermark = replicated;
-        u64::try_from(replicated).ok()
+        Some(self.high_watermark_reached())
+    }
+
+    fn high_watermark_reached(&self) -> Reached {
+        Reached::to(self.log.place(self.high_watermark))
     }
 
     /// Below it nothing is left, at the leader or at a follower in sync. Others hold nothing up: they may be gone for good.

@@ -7,14 +7,20 @@ use crate::batch::{made_up, made_up_by};
 
 const LAG: Duration = Duration::from_secs(10);
 const READ: Access = Access { leader_only: false, current_leader_epoch: None };
-const NOTHING: Moved = Moved { log_end: false, high_watermark: None, low_watermark: None, served: false };
+const NOTHING: Moved = Moved { log_end: None, high_watermark: None, low_watermark: None, served: false };
 const fn watermark(at: u64) -> Moved {
-    Moved { high_watermark: Some(at), ..NOTHING }
+    Moved { high_watermark: reached(at), ..NOTHING }
+}
+
+/// After so many records, of 100 bytes each.
+const fn reached(records: u64) -> Option<Reached> {
+    Some(Reached { offset: records, bytes: 100 * records })
 }
 
 /// A follower, whose log begins at 0, fetches: how far the high watermark has come by that.
 fn ack(partition: &Partition, node: i32, offset: i64, now: Duration) -> Result<Option<u64>, ErrorCode> {
-    partition.acknowledge(node, offset, 0, now).map(|moved| moved.high_watermark)
+    let moved = partition.acknowledge(node, offset, 0, now)?;
+    Ok(moved.high_watermark.map(|reached| reached.offset))
 }
 
 fn at(seconds: u64) -> Duration {
@@ -53,7 +59,7 @@ fn consume(partition: &Partition, offset: i64) -> Result<usize, ErrorCode> {
 #[test]
 fn a_lone_leader_is_its_own_high_watermark() {
     let partition = partition(&[], rules(3));
-    assert_eq!(append(&partition), Moved { log_end: true, ..watermark(1) });
+    assert_eq!(append(&partition), Moved { log_end: reached(1), ..watermark(1) });
     assert_eq!(partition.ends(), Ends { log_start: 0, high_watermark: 1, log_end: 1 });
     assert_eq!(consume(&partition, 0), Ok(100));
 }
@@ -61,7 +67,7 @@ fn a_lone_leader_is_its_own_high_watermark() {
 #[test]
 fn the_high_watermark_is_what_all_in_sync_have() {
     let partition = partition(&[2, 3], rules(2));
-    assert_eq!(append(&partition), Moved { log_end: true, ..NOTHING });
+    assert_eq!(append(&partition), Moved { log_end: reached(1), ..NOTHING });
     assert_eq!(ack(&partition, 2, 0, at(1)), Ok(None));
     assert_eq!(ack(&partition, 3, 0, at(1)), Ok(None));
     assert_eq!(ack(&partition, 2, 1, at(1)), Ok(None));
@@ -292,7 +298,7 @@ fn deleted_records_are_gone_for_good_when_those_in_sync_have_deleted_them() {
         assert_eq!(partition.delete_records(offset), Err(ErrorCode::OFFSET_OUT_OF_RANGE), "{offset}");
     }
     let (required, low, moved) = partition.delete_records(2).expect("below the watermark");
-    assert_eq!((required, low, moved.log_end, moved.low_watermark), (2, 0, true, None));
+    assert_eq!((required, low, moved.log_end, moved.low_watermark), (2, 0, Some(Reached::ALL), None));
     assert_eq!(partition.ends().log_start, 2);
     assert_eq!(consume(&partition, 1), Err(ErrorCode::OFFSET_OUT_OF_RANGE));
     assert_eq!(
@@ -315,6 +321,18 @@ fn deleted_records_are_gone_for_good_when_those_in_sync_have_deleted_them() {
         assert_eq!((required, partition.ends().log_start), (3, 3));
     }
     assert_eq!(partition.delete_records(1).map(|(required, ..)| required), Ok(1), "gone already");
+}
+
+#[test]
+fn an_append_that_drops_the_oldest_concerns_every_reader_and_any_other_those_it_reaches() {
+    let partition = partition(&[], Rules { retention_bytes: 250, ..rules(1) });
+    let all_readers = |records| reached(records).map(Reached::with_all_readers);
+    for (records, is_all) in [(1, false), (2, false), (3, true), (4, true)] {
+        let end = if is_all { all_readers(records) } else { reached(records) };
+        assert_eq!(append(&partition).log_end, end, "{records}");
+    }
+    let moved = append(&partition);
+    assert_eq!((moved.high_watermark, moved.low_watermark), (all_readers(5), Some(3)));
 }
 
 #[test]
@@ -348,11 +366,8 @@ fn the_limit_of_all_logs_holds_whoever_appends_at_the_same_time() {
 fn a_closed_partition_is_unknown() {
     let partition = partition(&[2], rules(1));
     let _ = append(&partition);
-    let all = Some(u64::MAX);
-    assert_eq!(
-        partition.close(),
-        Moved { log_end: true, high_watermark: all, low_watermark: all, served: true }
-    );
+    let (all, low_watermark) = (Some(Reached::ALL), Some(u64::MAX));
+    assert_eq!(partition.close(), Moved { log_end: all, high_watermark: all, low_watermark, served: true });
     let unknown = ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
     assert_eq!(consume(&partition, 0), Err(unknown));
     assert_eq!(partition.standing(), Standing::Absent(unknown));

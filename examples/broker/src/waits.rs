@@ -15,7 +15,8 @@ use parking_lot::Mutex;
 use crate::catalog::Catalog;
 use crate::partition::{Partition, PartitionId};
 
-/// What a fetch request waits for. Consumers and followers wait for different things, so the keys differ.
+/// What a fetch request waits for, on the first two at a number: so many bytes that were ever before that end. Consumers
+/// and followers wait for different things, so the keys differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum FetchKey {
     /// The high watermark of a partition: consumers.
@@ -45,7 +46,7 @@ type ProduceAnswer = Box<dyn FnOnce(Outcome, Vec<PartitionStatus<Hosted>>) + Sen
 pub(crate) type ProduceWait = DelayedProduce<Hosted, ProduceAnswer>;
 
 impl DeletePartition for Hosted {
-    fn standing(&self) -> delete_records::Standing {
+    fn delete_standing(&self) -> delete_records::Standing {
         let partition = self.0.as_ref().ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
         match partition.and_then(|partition| partition.low_watermark()) {
             Ok(low_watermark) => delete_records::Standing::Leader { low_watermark },
@@ -108,7 +109,8 @@ pub(crate) type TopicsWait = DelayedRequest<TopicStatus<Work>, TopicsAnswer>;
 #[derive(Clone, Debug)]
 pub(crate) struct View {
     pub(crate) partition: Arc<Partition>,
-    pub(crate) offset: i64,
+    /// Where the reader stands.
+    pub(crate) start: OffsetPlace,
     /// Where the reader's own log begins, if it is a follower: it is to hear of it when the leader's begins later.
     pub(crate) log_start: i64,
 }
@@ -117,9 +119,10 @@ impl FetchPartition for View {
     /// A consumer that is ahead of the high watermark, but not of the log, is at the end of what it can see, and
     /// waits. Taken for a fetch past the end it would be answered at once, over and over.
     fn offsets(&self, access: Access) -> Result<Offsets, ErrorCode> {
-        let mut offsets = self.partition.offsets(access, self.offset.min(self.log_start))?;
-        if (offsets.high_watermark.offset()..=offsets.log_end.offset()).contains(&self.offset) {
-            offsets.high_watermark = OffsetPlace::of_offset(self.offset);
+        let mut offsets = self.partition.offsets(access, self.start.offset().min(self.log_start))?;
+        let ahead = offsets.high_watermark.offset() + 1..=offsets.log_end.offset();
+        if ahead.contains(&self.start.offset()) {
+            offsets.high_watermark = self.start;
             offsets.last_stable = offsets.high_watermark;
         }
         Ok(offsets)
@@ -137,6 +140,8 @@ pub(crate) struct FetchWait {
     pub(crate) fetch: DelayedFetch<View, FetchAnswer>,
     /// Set if a follower fetches: its fetch ends when there are partitions that it does not cover.
     pub(crate) coverage: Option<Coverage>,
+    /// Not set if the request names a partition twice: it is asked at every event then.
+    pub(crate) has_numbers: bool,
 }
 
 /// How much of what is assigned to a follower its fetch covers.
@@ -150,6 +155,10 @@ pub(crate) struct Coverage {
 impl DelayedOperation for FetchWait {
     fn try_complete(&mut self) -> bool {
         self.coverage.as_ref().is_some_and(|coverage| !coverage.is_whole()) || self.fetch.try_complete()
+    }
+
+    fn next_progress(&self, watch: usize) -> Option<u64> {
+        if self.has_numbers { self.fetch.next_progress(watch) } else { None }
     }
 
     fn on_complete(self, outcome: Outcome) {

@@ -1,5 +1,6 @@
 //! Fetch, for consumers and for followers.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -180,7 +181,7 @@ fn look_first(plan: &Plan) -> (FirstRead, Vec<PartitionFetch<View>>) {
                 fetches.push(PartitionFetch {
                     partition: View {
                         partition: partition.clone(),
-                        offset: wanted.offset,
+                        start: start.place,
                         log_start: partition_plan.log_start,
                     },
                     fetch_offset: wanted.offset,
@@ -207,9 +208,6 @@ async fn wait(
 ) -> Result<(), Unanswerable> {
     let cluster = &session.cluster;
     let isolation = plan.limits.isolation;
-    let partitions: Vec<FetchKey> =
-        fetches.iter().map(|fetch| key_for(isolation, fetch.partition.partition.id())).collect();
-    let keys = partitions.into_iter().chain(follower.map(FetchKey::Assignment));
     let coverage =
         follower.map(|node| Coverage { catalog: cluster.catalog.clone(), node, partitions: fetches.len() });
     let (sender, receiver) = oneshot::channel();
@@ -218,8 +216,14 @@ async fn wait(
         // Nobody listens if the client has gone.
         let _ = sender.send(());
     }) as Box<dyn FnOnce(Outcome, _) + Send>;
-    let operation = FetchWait { fetch: DelayedFetch::new(plan.limits, fetches, answer), coverage };
-    park(&cluster.fetch, peer, operation, timeout, keys.map(Watch::any), receiver).await
+    let mut seen = HashSet::new();
+    let any_twice = !fetches.iter().all(|fetch| seen.insert(fetch.partition.partition.id()));
+    let fetch = DelayedFetch::new(plan.limits, fetches, answer);
+    let watches = fetch.watches(|view: &View| key_for(isolation, view.partition.id()));
+    let watches: Vec<_> =
+        watches.chain(follower.map(|node| Watch::any(FetchKey::Assignment(node)))).collect();
+    let operation = FetchWait { fetch, coverage, has_numbers: !any_twice };
+    park(&cluster.fetch, peer, operation, timeout, watches, receiver).await
 }
 
 /// Reads every partition, in the order of the request, as long as there is room.
