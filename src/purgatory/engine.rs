@@ -9,10 +9,11 @@ use crate::metrics::{Books, Stats};
 use crate::operation::cell::{Cell, Held, Look, Spell};
 use crate::operation::{DelayedOperation, Outcome};
 use crate::purgatory::aside::Aside;
+use crate::purgatory::capacity::Capacity;
 use crate::purgatory::home::Homes;
 use crate::purgatory::panics::{PanicHook, PanicPlace, contain};
 use crate::purgatory::watch::WatchLists;
-use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, MODELLED, Mutex, MutexGuard, Ordering, planted};
+use crate::sync::{Arc, AtomicBool, AtomicU64, MODELLED, Mutex, MutexGuard, Ordering, planted};
 use crate::tick::{Resolution, Tick};
 use crate::trampoline::{Call, Looking};
 use crate::wheel::{TimerId, TimingWheel};
@@ -203,35 +204,6 @@ pub(super) type SpareKeys<K> = SmallVec<[K; INLINE]>;
 pub(super) struct AtOnce {
     pub(super) satisfied: AtomicU64,
     pub(super) panicked: AtomicU64,
-}
-
-/// How many operations may wait, and how many do.
-pub(super) struct Capacity {
-    limit: usize,
-    /// On a line of its own: nearly every call writes it.
-    used: CachePadded<AtomicUsize>,
-}
-
-impl Capacity {
-    pub(super) fn new(limit: usize) -> Self {
-        Capacity { limit, used: CachePadded::new(AtomicUsize::new(0)) }
-    }
-
-    /// Takes a place. A count, so Relaxed: nothing is published by it.
-    pub(super) fn reserve(&self) -> bool {
-        let mut used = self.used.load(Ordering::Relaxed);
-        while used < self.limit {
-            match self.used.compare_exchange(used, used + 1, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return true,
-                Err(now) => used = now,
-            }
-        }
-        false
-    }
-
-    pub(super) fn release(&self) {
-        self.used.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 /// Which drive is the latest, and whether it is over.
