@@ -1,23 +1,25 @@
-//! The pieces that buckets are made of: chunks of up to 64 timers, in a pool.
+//! The pieces that buckets are made of: chunks of up to 64 timers.
+//!
+//! A chunk gives its timers numbers from 0 to 63 in the order in which they are started. When 64 numbers are given it is
+//! closed, and from then on only loses timers. It is packed once and takes part in a merger when nearly all are gone;
+//! what is copied and renumbered for a timer that is stopped is half an entry and an eighth of a slot.
 
 use std::num::NonZeroU32;
 
 use crate::steps;
 
 /// Timers a chunk. One bit of a `u64` for each says which of them still wait.
-pub(super) const CHUNK: usize = if cfg!(test) { 4 } else { 64 };
-/// Two neighbours that hold no more than this between them can become one. A quarter stays free, so that a merged
-/// chunk has room, or something to lose before it is looked at again.
-const MERGE: u32 = (CHUNK * 3 / 4) as u32;
-/// A stop looks for a neighbour to merge with when it leaves one of these counts in its chunk: three quarters of
-/// `MERGE`, a half, a quarter (or nothing, and then the chunk goes). Looking each time would be a branch that no
-/// predictor can guess, which costs more than all the rest of a stop: it made stop and start 1.5 to 2 times as slow. Two
-/// neighbours still hold 38 of 128 or more.
-const LOOK: u64 = 1 | 1 << (MERGE / 4) | 1 << (MERGE / 2) | 1 << (MERGE * 3 / 4);
-/// A full chunk that holds no more than this is closed up instead of followed by another one.
-const CLOSE_UP: u32 = (CHUNK / 2) as u32;
-/// Chunk bodies kept for reuse, over a quarter of those in use.
-const SPARE: usize = 32;
+pub(super) const CHUNK: usize = if cfg!(test) { 16 } else { 64 };
+/// Room for so many entries is made at first; then for a chunk full.
+pub(super) const FEW: usize = CHUNK / 4;
+/// When a chunk that was full has no more than this left, the entries are packed.
+pub(super) const PACK: usize = CHUNK * 3 / 8;
+/// Two neighbours that hold no more than this between them become one.
+pub(super) const MERGE: usize = CHUNK * 3 / 16;
+/// A stop looks closer at a chunk when it leaves one of these counts in it: then the entries are packed, or a neighbour
+/// may be found to merge with, and an empty chunk goes. Looking each time would be a branch that no predictor can guess.
+pub(super) const LOOK: u64 = 1 | 1 << (MERGE / 4) | 1 << (MERGE / 2) | 1 << PACK;
+const _: () = assert!(MERGE <= FEW && FEW <= PACK && PACK < CHUNK);
 const _: () = assert!(CHUNK <= 64 && CHUNK.is_power_of_two());
 
 /// The chunk that does not exist: the end of a list.
@@ -55,35 +57,88 @@ impl Place {
 /// A chunk without its entries: all that stopping a timer reads and writes, in a table small enough to stay in
 /// a near cache.
 #[derive(Clone, Copy)]
-#[repr(align(32))]
-pub(super) struct Chunk {
+pub(super) struct Head {
     /// One bit for each entry that waits. Never zero in a chunk that is in a bucket.
     pub(super) live: u64,
-    /// The earliest deadline of those that wait.
-    pub(super) min: u64,
-    pub(super) next: u32,
-    pub(super) prev: u32,
     /// The bucket that the chunk is in.
     pub(super) bucket: u16,
     /// The entries in use, from the first on; later starts come after them.
-    len: u8,
+    pub(super) len: u8,
     /// The entries that wait: the bits of `live`, counted.
     pub(super) count: u8,
-    /// An entry whose deadline is `min`.
-    min_at: u32,
+    /// The entry with the earliest deadline, or `LOST` if that was stopped.
+    pub(super) min_at: u8,
 }
 
-const _: () = assert!(size_of::<Chunk>() == 32, "half a cache line");
+/// Not an entry: the earliest was stopped, and nobody looks for the next one before somebody asks.
+pub(super) const LOST: u8 = CHUNK as u8;
 
-/// The entries, which only starting, moving and expiring touch, and those in order.
+const _: () = assert!(size_of::<Head>() == 16, "a quarter of a cache line");
+
+/// The entries, which only starting, moving and expiring touch, and those in order; and the neighbours.
+///
+/// An entry keeps its number for life, since that is what its timer's slot says. When many are gone, the others are
+/// packed: moved together in memory, which no slot needs to know.
 pub(super) struct Body {
-    deadlines: [u64; CHUNK],
-    indices: [u32; CHUNK],
+    pub(super) next: u32,
+    pub(super) prev: u32,
+    /// The earliest deadline of those that wait, or 0 if that is `LOST`: nothing that is added is earlier then.
+    pub(super) min: u64,
+    pub(super) entries: Box<[Entry]>,
+    /// The numbers of the entries. All bits are set until the chunk is packed.
+    pub(super) kept: u64,
 }
 
-impl Chunk {
-    const EMPTY: Chunk =
-        Chunk { live: 0, min: u64::MAX, next: NIL, prev: NIL, bucket: 0, len: 0, count: 0, min_at: 0 };
+/// The index of a timer, and the two halves of its deadline: in three words, so that 64 entries take 768 bytes.
+pub(super) type Entry = [u32; 3];
+
+#[inline]
+pub(super) fn entry(index: u32, deadline: u64) -> Entry {
+    [index, deadline as u32, (deadline >> 32) as u32]
+}
+
+#[inline]
+pub(super) fn deadline([_, low, high]: Entry) -> u64 {
+    u64::from(high) << 32 | u64::from(low)
+}
+
+impl Body {
+    /// Where the entries lie whose bits are set, as bits again.
+    #[inline]
+    pub(super) fn positions(&self, live: u64) -> u64 {
+        if self.kept == u64::MAX {
+            return live;
+        }
+        let numbers = bits(self.kept).enumerate();
+        numbers.fold(0, |positions, (at, number)| positions | (live >> number & 1) << at)
+    }
+
+    #[inline]
+    pub(super) fn get(&self, number: usize) -> Entry {
+        self.entries[self.positions(1 << number).trailing_zeros() as usize]
+    }
+
+    /// Makes room for so many entries, and keeps the first of them. Returns the room that there was.
+    pub(super) fn resize(&mut self, room: usize) -> Box<[Entry]> {
+        if self.entries.len() == room {
+            return Box::default();
+        }
+        // Not `vec!`: that asks the allocator for zeroes, which is a slower way.
+        let mut entries = Vec::with_capacity(room);
+        entries.extend_from_slice(&self.entries[..room.min(self.entries.len())]);
+        entries.resize(room, [0; 3]);
+        std::mem::replace(&mut self.entries, entries.into_boxed_slice())
+    }
+}
+
+impl Default for Body {
+    fn default() -> Self {
+        Body { next: NIL, prev: NIL, min: 0, entries: Box::default(), kept: u64::MAX }
+    }
+}
+
+impl Head {
+    pub(super) const EMPTY: Head = Head { live: 0, bucket: 0, len: 0, count: 0, min_at: LOST };
 
     /// The entry of the first that waits.
     #[inline]
@@ -92,59 +147,71 @@ impl Chunk {
         self.live.trailing_zeros() as usize % CHUNK
     }
 
-    #[inline]
-    fn push(&mut self, body: &mut Body, index: u32, deadline: u64) -> usize {
+    /// Adds an entry, if the room of the chunk is not used up.
+    #[inline(always)]
+    pub(super) fn push(&mut self, body: &mut Body, index: u32, deadline: u64) -> Option<usize> {
+        let at = usize::from(self.len);
+        // Once it is packed a chunk has fewer entries than it has given numbers.
+        *body.entries.get_mut(at)? = entry(index, deadline);
         steps::count(1);
-        let entry = usize::from(self.len) % CHUNK;
         self.len += 1;
         self.count += 1;
-        self.live |= 1 << entry;
-        self.min_at = if deadline < self.min { entry as u32 } else { self.min_at };
-        self.min = self.min.min(deadline);
-        body.deadlines[entry] = deadline;
-        body.indices[entry] = index;
-        entry
+        self.live |= 1 << at;
+        if deadline < body.min {
+            (body.min, self.min_at) = (deadline, at as u8);
+        }
+        Some(at)
     }
 
-    /// Forgets what waits, and returns the bits of it.
-    pub(super) fn drain(&mut self) -> u64 {
-        self.count = 0;
-        std::mem::take(&mut self.live)
+    #[inline]
+    pub(super) fn has_lost_min(&self) -> bool {
+        self.min_at == LOST
     }
 
-    /// Finds the earliest deadline again.
-    fn find_min(&mut self, body: &Body) {
-        steps::count(CHUNK);
-        let (mut min, mut min_at) = (u64::MAX, 0);
-        for entry in bits(self.live) {
-            if body.deadlines[entry] < min {
-                (min, min_at) = (body.deadlines[entry], entry as u32);
+    /// Moves what waits together in memory, and keeps its numbers.
+    pub(super) fn compact(&self, body: &mut Body) {
+        steps::count(self.count.into());
+        for (to, from) in bits(body.positions(self.live)).enumerate() {
+            body.entries[to] = body.entries[from];
+        }
+        body.kept = self.live;
+    }
+
+    /// Gives what waits new numbers, from the first on, and makes room for so many in all.
+    pub(super) fn close_up(&mut self, body: &mut Body, room: usize, mut moved: impl FnMut(u32, usize)) {
+        self.compact(body);
+        for (to, (entry, of)) in body.entries.iter().zip(bits(self.live)).enumerate() {
+            if to != of {
+                moved(entry[0], to);
+            }
+            if of == self.min_at.into() {
+                self.min_at = to as u8;
             }
         }
-        (self.min, self.min_at) = (min, min_at);
+        body.kept = u64::MAX;
+        body.resize(room);
+        self.len = self.count;
+        self.live = (1 << self.count) - 1;
     }
 
-    /// Moves what waits to the front.
-    fn close_up(&mut self, body: &mut Body, mut moved: impl FnMut(u32, usize)) {
-        let live = std::mem::take(&mut self.live);
-        (self.len, self.count, self.min) = (0, 0, u64::MAX);
-        for entry in bits(live) {
-            let index = body.indices[entry];
-            let to = self.push(body, index, body.deadlines[entry]);
-            if to != entry {
-                moved(index, to);
-            }
-        }
-    }
-
-    fn check_invariants(&self, body: &Body) {
+    pub(super) fn check_invariants(&self, body: &Body) {
         assert!(self.live != 0, "an empty chunk is in no bucket");
-        let len = u32::from(self.len);
+        let (len, room) = (u32::from(self.len), body.entries.len());
         assert_eq!(self.live.count_ones(), self.count.into());
         assert!(len <= CHUNK as u32 && 64 - self.live.leading_zeros() <= len, "{len} {:b}", self.live);
-        assert!(self.live >> self.min_at & 1 == 1 || self.bucket < 64, "the earliest waits");
-        let min = bits(self.live).map(|entry| body.deadlines[entry]).min();
-        assert_eq!(min, Some(self.min), "the earliest deadline");
+        assert_eq!(self.live & !body.kept, 0, "what waits is kept");
+        if body.kept == u64::MAX {
+            assert!(room >= len as usize, "room for {room}, not for {len}");
+        } else {
+            assert_eq!((room, len), (PACK, CHUNK as u32), "it is packed");
+        }
+        let min = bits(self.live).map(|number| deadline(body.get(number))).min().expect("there is one");
+        // In level 0 all deadlines are the same, and a pop does not look which entry goes.
+        if self.has_lost_min() {
+            assert_eq!(body.min, 0, "nothing is earlier");
+        } else if self.bucket >= 64 {
+            assert_eq!((body.min, self.live >> self.min_at & 1), (min, 1), "the earliest waits");
+        }
     }
 }
 
@@ -158,220 +225,4 @@ pub(super) fn bits(mut rest: u64) -> impl Iterator<Item = usize> {
             bit % CHUNK
         })
     })
-}
-
-/// All chunks of a wheel, and those that are free.
-#[allow(clippy::vec_box, reason = "the tables grow by boxes so that what is in them is not copied")]
-pub(super) struct Chunks {
-    /// In segments, so that growing copies nothing.
-    heads: Vec<Box<[Chunk; SEGMENT]>>,
-    bodies: Vec<Box<[Option<Box<Body>>; SEGMENT]>>,
-    count: u32,
-    /// Free chunks that kept their body.
-    spare: Vec<u32>,
-    /// Free chunks without.
-    bare: Vec<u32>,
-    /// Bodies that are not needed any more, where the wheel keeps its [waste](super::waste).
-    pub(super) waste: Option<Vec<Box<Body>>>,
-}
-
-/// Chunks a segment.
-const SEGMENT: usize = 32;
-
-impl Chunks {
-    pub(super) fn new() -> Self {
-        // Chunk 0 stands for none: it has no body.
-        let mut chunks = Chunks {
-            heads: Vec::new(),
-            bodies: Vec::new(),
-            count: 0,
-            spare: Vec::new(),
-            bare: Vec::new(),
-            waste: None,
-        };
-        let nil = chunks.grow();
-        debug_assert_eq!(nil, NIL);
-        chunks
-    }
-
-    #[inline]
-    pub(super) fn get(&self, chunk: u32) -> &Chunk {
-        let (segment, at) = split(chunk);
-        &self.heads[segment][at]
-    }
-
-    #[inline]
-    pub(super) fn get_mut(&mut self, chunk: u32) -> &mut Chunk {
-        let (segment, at) = split(chunk);
-        &mut self.heads[segment][at]
-    }
-
-    /// The index and deadline of an entry.
-    #[inline]
-    pub(super) fn entry(&self, chunk: u32, entry: usize) -> (u32, u64) {
-        let (segment, at) = split(chunk);
-        let body = self.bodies[segment][at].as_deref().expect("a chunk in use has a body");
-        (body.indices[entry], body.deadlines[entry])
-    }
-
-    /// Adds an entry to a chunk, if that has room and is not `NIL`.
-    #[inline]
-    pub(super) fn push(&mut self, chunk: u32, index: u32, deadline: u64) -> Option<Place> {
-        let (segment, at) = split(chunk);
-        let head = &mut self.heads[segment][at];
-        if usize::from(head.len) == CHUNK {
-            return None;
-        }
-        // `NIL` is the only one without a body that anyone asks for.
-        let body = self.bodies[segment][at].as_deref_mut()?;
-        Some(Place::new(chunk, head.push(body, index, deadline)))
-    }
-
-    /// Takes an entry out, leaving a hole. Returns whether the chunk needs to be looked at for more: it is empty or
-    /// sparse now, or its earliest entry has gone.
-    #[inline]
-    pub(super) fn remove(&mut self, place: Place) -> bool {
-        let (head, entry) = (self.get_mut(place.chunk()), place.entry());
-        debug_assert!(head.live >> entry & 1 == 1, "entry {entry} of chunk {} is a hole", place.chunk());
-        steps::count(1);
-        head.live &= !(1 << entry);
-        head.count -= 1;
-        (LOOK >> (head.count % 64) & 1 == 1) | (head.min_at as usize == entry)
-    }
-
-    /// Finds the earliest deadline of a chunk again.
-    pub(super) fn find_min(&mut self, chunk: u32) {
-        let (head, body) = self.both(chunk);
-        head.find_min(body);
-    }
-
-    /// Whether a chunk that lost this entry has lost the one whose deadline it knows to be the earliest.
-    pub(super) fn has_lost_min(&self, place: Place) -> bool {
-        self.get(place.chunk()).min_at as usize == place.entry()
-    }
-
-    /// The two neighbours to merge, one of them `chunk`, the earlier one first.
-    pub(super) fn sparse_pair(&self, chunk: u32) -> Option<(u32, u32)> {
-        let head = self.get(chunk);
-        if LOOK >> (head.count % 64) & 1 == 0 {
-            return None;
-        }
-        let fits = |other: u32| other != NIL && u32::from(self.get(other).count + head.count) <= MERGE;
-        if fits(head.next) {
-            Some((chunk, head.next))
-        } else if fits(head.prev) {
-            Some((head.prev, chunk))
-        } else {
-            None
-        }
-    }
-
-    /// Moves what waits in `from` behind what waits in `into`, without holes. `from` is then empty.
-    #[cold]
-    pub(super) fn merge(&mut self, into: u32, from: u32, mut moved: impl FnMut(u32, Place)) {
-        let live = self.get_mut(from).drain();
-        let (segment, at) = split(from);
-        let source = self.bodies[segment][at].take().expect("a chunk in use has a body");
-        let (head, body) = self.both(into);
-        head.close_up(body, |index, entry| moved(index, Place::new(into, entry)));
-        for entry in bits(live) {
-            let index = source.indices[entry];
-            let to = head.push(body, index, source.deadlines[entry]);
-            moved(index, Place::new(into, to));
-        }
-        self.bodies[segment][at] = Some(source);
-    }
-
-    /// Makes room in a full chunk, if enough of it are holes.
-    pub(super) fn close_up(&mut self, chunk: u32, mut moved: impl FnMut(u32, Place)) -> bool {
-        let (head, body) = self.both(chunk);
-        let sparse = u32::from(head.count) <= CLOSE_UP;
-        if sparse {
-            head.close_up(body, |index, entry| moved(index, Place::new(chunk, entry)));
-        }
-        sparse
-    }
-
-    /// A chunk with no entries and no neighbours.
-    ///
-    /// # Panics
-    ///
-    /// If places for more than 2^32 entries would be needed.
-    pub(super) fn allocate(&mut self, bucket: u16) -> u32 {
-        let chunk = self.spare.pop().or_else(|| self.bare.pop()).unwrap_or_else(|| self.grow());
-        let (segment, at) = split(chunk);
-        debug_assert!(self.heads[segment][at].live == 0);
-        self.heads[segment][at] = Chunk { bucket, ..Chunk::EMPTY };
-        self.bodies[segment][at]
-            .get_or_insert_with(|| Box::new(Body { deadlines: [0; CHUNK], indices: [0; CHUNK] }));
-        chunk
-    }
-
-    /// Takes back a chunk that is in no bucket.
-    pub(super) fn release(&mut self, chunk: u32) {
-        debug_assert!(self.get(chunk).live == 0);
-        self.spare.push(chunk);
-        // Two at most for each that comes back, so that a call's work is bounded, and yet the spare ones go as
-        // those in use do.
-        let limit = self.used() / 4 + SPARE;
-        for _ in 0..2 {
-            if self.spare.len() <= limit {
-                break;
-            }
-            if let Some(bare) = self.spare.pop() {
-                let (segment, at) = split(bare);
-                let body = self.bodies[segment][at].take();
-                if let Some(waste) = &mut self.waste {
-                    waste.extend(body);
-                }
-                self.bare.push(bare);
-            }
-        }
-    }
-
-    /// How many chunks are in buckets.
-    pub(super) fn used(&self) -> usize {
-        self.count as usize - 1 - self.spare.len() - self.bare.len()
-    }
-
-    pub(super) fn heap_size(&self) -> usize {
-        let heads = self.heads.len() * SEGMENT * (size_of::<Chunk>() + 8);
-        let numbers = self.spare.capacity() + self.bare.capacity();
-        let bodies = self.used() + self.spare.len();
-        heads + self.heads.capacity() * 16 + numbers * 4 + bodies * size_of::<Body>()
-    }
-
-    pub(super) fn check_invariants(&self, chunk: u32) {
-        let (segment, at) = split(chunk);
-        let body = self.bodies[segment][at].as_deref().expect("a chunk in use has a body");
-        self.heads[segment][at].check_invariants(body);
-    }
-
-    #[inline]
-    fn both(&mut self, chunk: u32) -> (&mut Chunk, &mut Body) {
-        let (segment, at) = split(chunk);
-        let body = self.bodies[segment][at].as_deref_mut().expect("a chunk in use has a body");
-        (&mut self.heads[segment][at], body)
-    }
-
-    #[cold]
-    fn grow(&mut self) -> u32 {
-        let chunk = self.count;
-        assert!((chunk as usize) < (1 << 32) / CHUNK, "2^32 timers are the most that a wheel can hold");
-        self.count += 1;
-        if self.heads.len() == split(chunk).0 {
-            self.heads.push(Box::new([Chunk::EMPTY; SEGMENT]));
-            self.bodies.push(Box::new([const { None }; SEGMENT]));
-            // Room for each of them, so that to take one back allocates nothing.
-            let all = self.heads.len() * SEGMENT;
-            self.spare.reserve(all - self.spare.len());
-            self.bare.reserve(all - self.bare.len());
-        }
-        chunk
-    }
-}
-
-#[inline]
-fn split(chunk: u32) -> (usize, usize) {
-    (chunk as usize / SEGMENT, chunk as usize % SEGMENT)
 }

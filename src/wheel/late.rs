@@ -37,9 +37,11 @@ impl Late {
     #[inline]
     pub(super) fn first(&self) -> Option<(u64, u32)> {
         // It is empty nearly always: one load then, and no call.
-        if self.queue.is_empty() {
-            return None;
-        }
+        if self.queue.is_empty() { None } else { self.first_of_some() }
+    }
+
+    #[cold]
+    fn first_of_some(&self) -> Option<(u64, u32)> {
         self.queue.first_key_value().map(|(key, index)| (key.0, *index))
     }
 

@@ -1,6 +1,7 @@
 //! The levels of the wheel: 11 rings of 64 buckets, and which of them are occupied.
 
-use super::chunk::{Chunks, NIL, Place, bits};
+use super::chunk::{NIL, Place};
+use super::pool::Chunks;
 use crate::fault::planted;
 use crate::steps;
 
@@ -11,8 +12,8 @@ const SLOTS: usize = 1 << DIGIT;
 /// Eleven digits of 6 bits are all of a 64-bit deadline.
 pub(super) const LEVELS: usize = u64::BITS.div_ceil(DIGIT) as usize;
 
-/// How many chunks are looked at for the earliest deadline of a bucket, where a look at all would take too long: with
-/// full ones, sixteen thousand timers.
+/// How many looks are taken for the earliest deadline of a bucket, where as many as it needs would take too long: with
+/// full chunks, sixteen thousand timers; a thousand if all chunks have lost their earliest.
 pub(super) const SCAN_STEP: usize = 256;
 
 /// A level and a slot of it: `level * 64 + slot`.
@@ -80,22 +81,26 @@ impl Levels {
     }
 
     /// Appends a timer to a bucket. `moved` is told of the timers that change their place.
-    #[inline]
+    #[inline(always)]
     pub(super) fn push(&mut self, at: At, index: u32, deadline: u64, moved: impl FnMut(u32, Place)) -> Place {
         let bucket = &mut self.buckets[usize::from(at)];
-        bucket.min = bucket.min.min(deadline);
-        let tail = bucket.tail;
-        match self.chunks.push(tail, index, deadline) {
+        let (tail, is_earliest) = (bucket.tail, deadline < bucket.min);
+        let place = match self.chunks.push(tail, index, deadline) {
             Some(place) => place,
             None => self.push_to_new(at, index, deadline, moved),
+        };
+        if is_earliest {
+            self.buckets[usize::from(at)].min = deadline;
+            self.chunks.note_min(place, deadline);
         }
+        place
     }
 
     /// Takes a timer out, whichever bucket it is in. `moved` is told of the timers that change their place. Returns
-    /// the bucket, if that may be empty now.
+    /// the bucket, if that may be empty now or its earliest timer gone.
     #[inline]
     pub(super) fn remove(&mut self, place: Place, moved: impl FnMut(u32, Place)) -> Option<At> {
-        if self.chunks.remove(place) { self.tidy_up(place, moved) } else { None }
+        if self.chunks.remove(place) { Some(self.tidy_up(place, moved)) } else { None }
     }
 
     /// Takes the first timer out of a bucket of level 0.
@@ -103,19 +108,24 @@ impl Levels {
     pub(super) fn pop(&mut self, at: At) -> u32 {
         debug_assert!(level(at) == 0);
         let (index, place) = self.first_in(at);
-        if self.chunks.remove(place) && self.chunks.get(place.chunk()).live == 0 {
+        if self.chunks.remove(place) && self.chunks.head(place.chunk()).live == 0 {
             self.unlink(place.chunk());
         }
         index
     }
 
     /// The first timer of a bucket that is occupied.
-    #[inline]
+    #[inline(always)]
     pub(super) fn first_in(&self, at: At) -> (u32, Place) {
         let id = self.buckets[usize::from(at)].head;
-        let chunk = self.chunks.get(id);
-        let entry = chunk.first();
+        let entry = self.chunks.head(id).first();
         (self.chunks.entry(id, entry).0, Place::new(id, entry))
+    }
+
+    /// The timers of the first chunk of a bucket that is occupied.
+    #[inline]
+    pub(super) fn first_chunk(&self, at: At) -> impl Iterator<Item = u32> {
+        self.chunks.indices(self.buckets[usize::from(at)].head)
     }
 
     /// Moves the first chunk of a bucket down, each timer to where it belongs when the wheel is at `position`,
@@ -123,19 +133,19 @@ impl Levels {
     pub(super) fn cascade(&mut self, at: At, position: u64, mut moved: impl FnMut(u32, Place)) -> usize {
         debug_assert!(start_of(position, at) == position && level(at) > 0);
         let id = self.buckets[usize::from(at)].head;
-        let chunk = self.chunks.get(id);
-        let (live, min) = (chunk.live, chunk.min);
-        self.forget_min(at, min);
-        for entry in bits(live) {
-            let (index, deadline) = self.chunks.entry(id, entry);
+        self.forget_min(at, self.chunks.body(id).min);
+        let drained = self.chunks.drain(id);
+        let mut count = 0;
+        for (index, deadline) in drained.iter() {
             let to = locate(position, deadline);
             debug_assert!(level(to) < level(at), "{deadline} moves from {at} to {to}");
             let place = self.push(to, index, deadline, &mut moved);
             moved(index, place);
+            count += 1;
         }
-        self.chunks.get_mut(id).drain();
+        self.chunks.put_back(id, drained);
         self.unlink(id);
-        live.count_ones() as usize
+        count
     }
 
     /// The earliest bucket that is occupied: the first of the lowest level.
@@ -164,9 +174,21 @@ impl Levels {
     /// Keeps the earliest deadline of a bucket, if it was forgotten and a step is enough to find it.
     #[inline]
     pub(super) fn remember_min(&mut self, at: At) {
-        if self.buckets[usize::from(at)].min == UNKNOWN
-            && let Some(min) = self.find_min(at, SCAN_STEP)
-        {
+        if self.buckets[usize::from(at)].min == UNKNOWN {
+            self.look_for_min(at);
+        }
+    }
+
+    #[inline(never)]
+    fn look_for_min(&mut self, at: At) {
+        let mut id = self.buckets[usize::from(at)].head;
+        let mut looks = 0;
+        while id != NIL && looks < SCAN_STEP {
+            looks += self.chunks.looks(id);
+            self.chunks.find_min(id);
+            id = self.chunks.body(id).next;
+        }
+        if let Some(min) = self.find_min(at, SCAN_STEP) {
             self.buckets[usize::from(at)].min = min;
         }
     }
@@ -183,14 +205,13 @@ impl Levels {
         let (mut min, mut id) = (NONE, self.buckets[usize::from(at)].head);
         let mut seen = 0;
         while id != NIL {
-            if seen == limit {
+            seen += self.chunks.looks(id);
+            if seen > limit {
                 return None;
             }
-            seen += 1;
             steps::count(1);
-            let chunk = self.chunks.get(id);
-            min = min.min(chunk.min);
-            id = chunk.next;
+            min = min.min(self.chunks.min(id));
+            id = self.chunks.body(id).next;
         }
         Some(min)
     }
@@ -205,68 +226,66 @@ impl Levels {
 
     /// Does what is left to do after an entry was taken out of a chunk, if anything.
     #[inline(never)]
-    fn tidy_up(&mut self, place: Place, moved: impl FnMut(u32, Place)) -> Option<At> {
+    fn tidy_up(&mut self, place: Place, moved: impl FnMut(u32, Place)) -> At {
         let id = place.chunk();
-        let chunk = self.chunks.get(id);
-        let (at, min) = (chunk.bucket, chunk.min);
-        if chunk.live == 0 {
+        let (head, min) = (self.chunks.head(id), self.chunks.body(id).min);
+        let (at, is_empty) = (head.bucket, head.live == 0);
+        self.chunks.lose(place);
+        if self.chunks.has_lost_min(id) {
             self.forget_min(at, min);
+        }
+        if is_empty {
             self.unlink(id);
-            return Some(at);
-        }
-        // In level 0 all deadlines are the same, and nobody asks for the least.
-        if level(at) > 0 && self.chunks.has_lost_min(place) {
-            self.chunks.find_min(id);
-            if self.chunks.get(id).min != min {
-                self.forget_min(at, min);
-            }
-        }
-        if let Some((into, from)) = self.chunks.sparse_pair(id) {
+        } else if let Some((into, from)) = self.chunks.sparse_pair(id) {
             self.chunks.merge(into, from, moved);
             self.unlink(from);
+        } else {
+            self.chunks.pack(id);
         }
-        None
+        at
     }
 
     /// Appends a timer to a bucket whose last chunk is full: that is closed up, or another one added.
     #[inline(never)]
     fn push_to_new(&mut self, at: At, index: u32, deadline: u64, moved: impl FnMut(u32, Place)) -> Place {
-        let tail = self.buckets[usize::from(at)].tail;
-        let chunk =
-            if tail != NIL && self.chunks.close_up(tail, moved) { tail } else { self.append_chunk(at) };
+        let mut chunk = self.buckets[usize::from(at)].tail;
+        if chunk == NIL || !self.chunks.make_room(chunk, moved) {
+            chunk = self.append_chunk(at);
+        }
         self.chunks.push(chunk, index, deadline).expect("there is room now")
     }
 
     /// Adds an empty chunk to a bucket, which the caller fills at once.
     fn append_chunk(&mut self, at: At) -> u32 {
-        let id = self.chunks.allocate(at);
+        let last = self.buckets[usize::from(at)].tail;
+        let id = self.chunks.allocate(at, last != NIL);
         let bucket = &mut self.buckets[usize::from(at)];
-        let last = std::mem::replace(&mut bucket.tail, id);
+        bucket.tail = id;
         if last == NIL {
             bucket.head = id;
             self.occupied[level(at)] |= 1 << (usize::from(at) % SLOTS);
             self.levels |= 1 << level(at);
         } else {
-            self.chunks.get_mut(last).next = id;
-            self.chunks.get_mut(id).prev = last;
+            self.chunks.body_mut(last).next = id;
+            self.chunks.body_mut(id).prev = last;
         }
         id
     }
 
     /// Takes an empty chunk out of its bucket.
     fn unlink(&mut self, id: u32) {
-        let chunk = self.chunks.get(id);
-        let (at, next, prev) = (chunk.bucket, chunk.next, chunk.prev);
+        let (at, body) = (self.chunks.head(id).bucket, self.chunks.body(id));
+        let (next, prev) = (body.next, body.prev);
         let bucket = &mut self.buckets[usize::from(at)];
         if prev == NIL {
             bucket.head = next;
         } else {
-            self.chunks.get_mut(prev).next = next;
+            self.chunks.body_mut(prev).next = next;
         }
         if next == NIL {
             bucket.tail = prev;
         } else {
-            self.chunks.get_mut(next).prev = prev;
+            self.chunks.body_mut(next).prev = prev;
         }
         if bucket.head == NIL {
             bucket.min = NONE;
@@ -284,22 +303,23 @@ impl Levels {
         let mut used = 0;
         for at in 0..(LEVELS * SLOTS) as At {
             let bucket = self.buckets[usize::from(at)];
-            assert_eq!(bucket.head != NIL, self.is_occupied(at), "bucket {at}");
+            assert_eq!(bucket.tail != NIL, self.is_occupied(at), "bucket {at}");
             assert_eq!(bucket.head != NIL, bucket.tail != NIL, "bucket {at}");
+            if bucket.tail == NIL {
+                continue;
+            }
             let (mut id, mut prev) = (bucket.head, NIL);
             while id != NIL {
                 used += 1;
-                let chunk = self.chunks.get(id);
-                assert_eq!((chunk.bucket, chunk.prev), (at, prev));
+                assert_eq!((self.chunks.head(id).bucket, self.chunks.body(id).prev), (at, prev));
                 self.chunks.check_invariants(id);
-                for entry in bits(chunk.live) {
-                    let (index, deadline) = self.chunks.entry(id, entry);
+                for (entry, index, deadline) in self.chunks.entries(id) {
                     visit(at, Place::new(id, entry), index, deadline);
                 }
-                (prev, id) = (id, chunk.next);
+                (prev, id) = (id, self.chunks.body(id).next);
             }
             assert_eq!(prev, bucket.tail, "bucket {at}");
-            if bucket.head != NIL && bucket.min != UNKNOWN && level(at) > 0 {
+            if bucket.min != UNKNOWN && level(at) > 0 {
                 assert_eq!(Some(bucket.min), self.find_min(at, usize::MAX), "bucket {at}");
             }
         }

@@ -56,14 +56,16 @@
 //!
 //! **Buckets are lists of arrays.** A list that links timer to timer costs a cache miss for each that expires; an array
 //! is read in a stream, but to take a timer out of its middle is a problem, and so is growing it. So a bucket is a list
-//! of *chunks* of 64 timers. A timer's slot says in which chunk it is and where; to stop it is to clear a bit in the
-//! chunk's head, without even looking at its entry. Two sparse neighbours become one, so half-empty chunks don't pile
-//! up, and nothing is ever larger than a chunk: no call moves more than 64 timers or copies them to a larger table, but
-//! a `pop_expired` that cascades; for that one there is [`TimingWheel::pop_expired_within`], which stops half-way.
+//! of *chunks* of 64 timers. A timer's slot says in which chunk it is and which number it has there; to stop it is to
+//! clear a bit in the chunk's head, without even looking at its entry. When few of a chunk are left, their entries are
+//! packed into less memory and keep their numbers, so that no slot has to be told: that would be a cache miss for each.
+//! Only when hardly any are left, two neighbours become one. Nothing is ever larger than a chunk: no call moves more than
+//! 64 timers or copies them to a larger table, but a `pop_expired` that cascades; for that one there is
+//! [`TimingWheel::pop_expired_within`], which stops half-way.
 //!
 //! **What it costs.** Starting, stopping and moving a timer: O(1), at most two chunks of work. Expiring: O(1),
 //! and at most ten moves before, one for each level; in practice one or two. Memory: for an 8-byte item 16 bytes in
-//! its slot and 12 in a chunk that is about two thirds full: 30 to 40.
+//! its slot and 12 in a chunk whose room is about two thirds in use: 30 to 40.
 //!
 //! **Source.** G. Varghese, T. Lauck, *Hashed and Hierarchical Timing Wheels*, SOSP 1987, scheme 7. This module is pure:
 //! it knows no clock, lock or thread. Whoever owns the wheel tells it what time it is.
@@ -72,10 +74,12 @@ mod chunk;
 mod invariants;
 mod late;
 mod level;
+mod pool;
 mod slots;
 #[cfg(test)]
 mod tests;
 mod timer;
+mod turn;
 mod waste;
 
 use std::fmt;
@@ -84,6 +88,7 @@ use chunk::Place;
 use late::Late;
 use level::{At, Levels};
 use slots::Slots;
+use turn::Due;
 
 use crate::tick::Tick;
 
@@ -128,14 +133,6 @@ pub struct TimingWheel<T> {
     cascading: At,
 }
 
-/// The timer that expires next.
-enum Due {
-    Late(u64, u32),
-    Tick(At),
-    Nothing,
-    Paused,
-}
-
 impl<T> TimingWheel<T> {
     /// Makes an empty wheel at tick 0.
     #[must_use]
@@ -161,7 +158,8 @@ impl<T> TimingWheel<T> {
     ///
     /// # Panics
     ///
-    /// If the wheel holds 2^32 timers already.
+    /// If the wheel has used up its 2^32 places. With 64 to a chunk and gaps between them, that is at a few hundred
+    /// million timers at the earliest.
     ///
     /// # Complexity
     ///
@@ -336,7 +334,8 @@ impl<T> TimingWheel<T> {
     /// # Complexity
     ///
     /// O(1) as a rule: level 0 shows it in its bits, a bucket of a higher level keeps it. If just that timer was
-    /// stopped, calls look at the heads of the bucket's chunks, one for up to 64 timers, until a pop has done so.
+    /// stopped, calls look at the bucket's timers, until a pop has done so; a chunk that was looked at once, and has lost
+    /// no earliest one since, is then one look for up to 64.
     #[doc(alias = "next_deadline")]
     #[doc(alias = "poll_at")]
     #[must_use]
@@ -375,11 +374,12 @@ impl<T> TimingWheel<T> {
 
     /// Returns how many bytes of memory the wheel holds, apart from what the items own elsewhere.
     ///
-    /// For an 8-byte item about 30 a timer, 40 to 47 after churn, and 12 kB for the buckets. It shrinks after a burst.
+    /// For an 8-byte item about 30 a timer, 37 to 46 after churn, and 12 kB for the buckets. It shrinks after a
+    /// burst.
     ///
     /// # Complexity
     ///
-    /// O(timers / 1000).
+    /// O(chunks), one for up to 64 timers.
     #[must_use]
     pub fn heap_size(&self) -> usize {
         self.slots.heap_size() + self.levels.heap_size() + self.late.heap_size()
@@ -391,60 +391,8 @@ impl<T> TimingWheel<T> {
         self.slots.into_items()
     }
 
-    /// Moves the position to the next timer that is due at `now`, or else to `now`.
-    #[inline]
-    fn advance(&mut self, now: Tick, budget: &mut usize) -> Due {
-        // Time does not go back, and does not reach never.
-        let now = now.as_u64().min(LAST).max(self.position);
-        loop {
-            if *budget == 0 {
-                return Due::Paused;
-            }
-            if let Some((deadline, index)) = self.late.first() {
-                return Due::Late(deadline, index);
-            }
-            if level::level(self.cascading) > 0 {
-                self.cascade_some(budget);
-                continue;
-            }
-            let Some(at) = self.levels.first() else {
-                self.position = now;
-                return Due::Nothing;
-            };
-            let start = level::start_of(self.position, at);
-            if start > now {
-                // Up to `now` nothing is occupied, so no digit of a deadline is passed.
-                self.position = now;
-                self.levels.remember_min(at);
-                return Due::Nothing;
-            }
-            self.position = start;
-            if level::level(at) == 0 {
-                return Due::Tick(at);
-            }
-            self.cascading = at;
-        }
-    }
-
-    /// Moves a chunk of the bucket that is being cascaded.
-    fn cascade_some(&mut self, budget: &mut usize) {
-        let slots = &mut self.slots;
-        let moved = self.levels.cascade(self.cascading, self.position, |index, place| {
-            slots.set_place(index, place);
-        });
-        *budget = budget.saturating_sub(moved);
-        self.note_cascaded();
-    }
-
-    #[inline]
-    fn note_cascaded(&mut self) {
-        if !self.levels.is_occupied(self.cascading) {
-            self.cascading = 0;
-        }
-    }
-
     /// Finds a timer its place.
-    #[inline]
+    #[inline(always)]
     fn attach(&mut self, index: u32, deadline: u64) -> Place {
         if deadline > LAST {
             return Place::NEVER;
@@ -463,15 +411,15 @@ impl<T> TimingWheel<T> {
     }
 
     /// Takes a timer out of its place.
-    #[inline]
+    #[inline(always)]
     fn detach(&mut self, index: u32, place: Place) {
         match place {
             Place::NEVER => {}
             Place::LATE => self.late.remove(index),
             place => {
                 let slots = &mut self.slots;
-                let emptied = self.levels.remove(place, |index, place| slots.set_place(index, place));
-                if emptied == Some(self.cascading) {
+                let tidied = self.levels.remove(place, |index, place| slots.set_place(index, place));
+                if tidied == Some(self.cascading) {
                     self.note_cascaded();
                 }
             }

@@ -157,6 +157,14 @@ impl<T> Slots<T> {
         }
     }
 
+    /// Reads slots that are about to be written. Nothing waits for what is read, so the cache misses overlap.
+    #[inline]
+    pub(super) fn touch(&self, indices: impl Iterator<Item = u32>) {
+        let taken =
+            indices.filter(|index| self.slot(*index).is_some_and(|it| matches!(it, Slot::Taken { .. })));
+        std::hint::black_box(taken.count());
+    }
+
     #[inline]
     pub(super) fn set_place(&mut self, index: u32, new: Place) {
         let (at, within) = split(index);

@@ -56,7 +56,7 @@ fn a_slot_whose_generations_are_used_up_is_retired() {
 
 #[test]
 fn scripts_over_tiny_chunks_do_what_a_sorted_list_does() {
-    // In this build a chunk holds four, so that chunks are full, sparse and merged all the time.
+    // In this build a chunk holds sixteen, so that chunks are full, sparse and merged all the time.
     let mut state = 1u64;
     let mut below = |bound: u64| {
         state ^= state << 13;

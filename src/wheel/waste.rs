@@ -2,23 +2,23 @@
 //! is freed where no lock is held. An allocator may take milliseconds to take back a large block.
 
 use super::TimingWheel;
-use super::chunk::Body;
+use super::chunk::Entry;
 use super::slots::Slot;
 
 /// Memory that is not needed any more.
 #[allow(clippy::vec_box, reason = "they were boxes: the entries are not copied under the lock")]
 pub(crate) struct Waste<T> {
     slots: Vec<Vec<Slot<T>>>,
-    chunks: Vec<Box<Body>>,
+    rooms: Vec<Box<[Entry]>>,
 }
 
-/// How many segments of slots and how many chunks one hold may give up without an allocation.
+/// How many segments of slots and how many rooms of chunks one hold may give up without an allocation.
 const ROOM: (usize, usize) = (2, 64);
 
 impl<T> Waste<T> {
     /// An empty place, with room for what one hold leaves.
     pub(crate) fn with_room() -> Self {
-        Waste { slots: Vec::with_capacity(ROOM.0), chunks: Vec::with_capacity(ROOM.1) }
+        Waste { slots: Vec::with_capacity(ROOM.0), rooms: Vec::with_capacity(ROOM.1) }
     }
 }
 
@@ -38,9 +38,9 @@ impl<T> TimingWheel<T> {
 
     /// Gives the waste away, and takes an empty place for more of it.
     pub(crate) fn exchange_waste(&mut self, empty: &mut Waste<T>) {
-        if let (Some(slots), Some(chunks)) = (&mut self.slots.waste, &mut self.levels.chunks.waste) {
+        if let (Some(slots), Some(rooms)) = (&mut self.slots.waste, &mut self.levels.chunks.waste) {
             std::mem::swap(slots, &mut empty.slots);
-            std::mem::swap(chunks, &mut empty.chunks);
+            std::mem::swap(rooms, &mut empty.rooms);
         }
     }
 }
@@ -67,8 +67,8 @@ mod tests {
             let mut waste = Waste::with_room();
             wheel.exchange_waste(&mut waste);
             let bytes = |slots: &Vec<Slot<u64>>| slots.capacity() * size_of::<Slot<u64>>();
-            let wasted =
-                waste.slots.iter().map(bytes).sum::<usize>() + waste.chunks.len() * size_of::<Body>();
+            let rooms = waste.rooms.iter().map(|room| size_of_val(&**room)).sum::<usize>();
+            let wasted = waste.slots.iter().map(bytes).sum::<usize>() + rooms;
             assert!(!wheel.has_waste() && wasted <= full);
             assert_eq!(wasted * 2 > full, keeps, "{wasted} of {full} bytes");
         }
