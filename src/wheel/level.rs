@@ -49,6 +49,8 @@ pub(super) fn start_of(position: u64, at: At) -> u64 {
 #[derive(Clone, Copy)]
 struct Bucket {
     head: u32,
+    /// `NIL` if the bucket is empty. In level 0 it may keep a chunk at its head then, since where timers are few each has
+    /// a bucket for itself in the end, which would cost it a chunk taken and given back.
     tail: u32,
     /// The earliest deadline; `NONE` if the bucket is empty, `UNKNOWN` if the earliest one has gone. Either way the
     /// smaller of it and a deadline is what it is when that is added.
@@ -257,8 +259,9 @@ impl Levels {
 
     /// Adds an empty chunk to a bucket, which the caller fills at once.
     fn append_chunk(&mut self, at: At) -> u32 {
-        let last = self.buckets[usize::from(at)].tail;
-        let id = self.chunks.allocate(at, last != NIL);
+        let Bucket { head, tail: last, .. } = self.buckets[usize::from(at)];
+        let is_kept = last == NIL && head != NIL;
+        let id = if is_kept { head } else { self.chunks.allocate(at, last != NIL) };
         let bucket = &mut self.buckets[usize::from(at)];
         bucket.tail = id;
         if last == NIL {
@@ -272,7 +275,7 @@ impl Levels {
         id
     }
 
-    /// Takes an empty chunk out of its bucket.
+    /// Takes an empty chunk out of its bucket, unless the bucket keeps it.
     fn unlink(&mut self, id: u32) {
         let (at, body) = (self.chunks.head(id).bucket, self.chunks.body(id));
         let (next, prev) = (body.next, body.prev);
@@ -294,6 +297,10 @@ impl Levels {
             if self.occupied[level] == 0 {
                 self.levels &= !(1 << level);
             }
+            if level == 0 && self.chunks.reset(id, at) {
+                bucket.head = id;
+                return;
+            }
         }
         self.chunks.release(id);
     }
@@ -304,8 +311,10 @@ impl Levels {
         for at in 0..(LEVELS * SLOTS) as At {
             let bucket = self.buckets[usize::from(at)];
             assert_eq!(bucket.tail != NIL, self.is_occupied(at), "bucket {at}");
-            assert_eq!(bucket.head != NIL, bucket.tail != NIL, "bucket {at}");
             if bucket.tail == NIL {
+                assert!(bucket.head == NIL || level(at) == 0, "bucket {at}");
+                assert_eq!(self.chunks.head(bucket.head).live, 0, "bucket {at}");
+                used += usize::from(bucket.head != NIL);
                 continue;
             }
             let (mut id, mut prev) = (bucket.head, NIL);

@@ -374,7 +374,7 @@ impl<T> TimingWheel<T> {
 
     /// Returns how many bytes of memory the wheel holds, apart from what the items own elsewhere.
     ///
-    /// For an 8-byte item about 30 a timer, 37 to 46 after churn, and 12 kB for the buckets. It shrinks after a
+    /// For an 8-byte item about 30 a timer, 37 to 46 after churn, and up to 30 kB for the buckets. It shrinks after a
     /// burst.
     ///
     /// # Complexity

@@ -264,12 +264,13 @@ impl Chunks {
         chunk
     }
 
-    /// Makes an empty chunk like new.
-    fn reset(&mut self, chunk: u32, bucket: u16) {
+    /// Makes an empty chunk like new. Returns whether it has room for just a few.
+    pub(super) fn reset(&mut self, chunk: u32, bucket: u16) -> bool {
         let (head, body) = self.both(chunk);
         debug_assert!(head.live == 0);
         *head = Head { bucket, ..Head::EMPTY };
         (body.next, body.prev, body.min, body.kept) = (NIL, NIL, u64::MAX, u64::MAX);
+        body.entries.len() == FEW
     }
 
     /// Takes back a chunk that is in no bucket.
