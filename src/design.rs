@@ -224,6 +224,7 @@
 //!   steps instead of one saves another byte and costs a tenth more instructions for each stop and start.
 //! * *A stop does not look for a chunk's new earliest deadline* any more, which made one in thirty read the whole chunk: it
 //!   is looked for when somebody asks. Asking after it was lost costs more; see above.
+//! * *Until when nothing is due* is kept, so that a tick with nothing due takes 20 instructions instead of 100.
 //! * *A bucket of level 0 keeps a chunk* when it empties. Sparse timers each had one taken from the pool and given back.
 //! * *Reading the slots of a chunk before they are written*, where there are many: 0.7 of the time to expire a million.
 //! * *Asking the allocator for zeroes* for a new chunk (`vec!`): 70 instructions more each time, since glibc's `calloc`

@@ -25,6 +25,8 @@ impl<T> TimingWheel<T> {
             assert!(self.levels.is_occupied(self.cascading), "an empty bucket is cascaded");
             assert_eq!(level::start_of(self.position, self.cascading), self.position);
         }
+        let first = self.levels.first().map_or(u64::MAX, |at| level::start_of(self.position, at));
+        assert!(self.quiet_until <= first, "{first} is before {}", self.quiet_until);
         let (mut never, mut late) = (0, 0);
         places.sort_unstable_by_key(|it| it.0);
         let mut in_buckets = places.into_iter();

@@ -131,6 +131,9 @@ pub struct TimingWheel<T> {
     /// The bucket that is being cascaded, if its level is above 0. The position is then the start of its block, and until
     /// it is empty, what is started in that block goes behind what still waits in it.
     cascading: At,
+    /// Nothing is due before it. Where timers are few most pops find nothing, and this is all that they look at. It is 0
+    /// where a pop has something else to do.
+    quiet_until: u64,
 }
 
 impl<T> TimingWheel<T> {
@@ -149,6 +152,7 @@ impl<T> TimingWheel<T> {
             late: Late::default(),
             position: now.as_u64().min(LAST),
             cascading: 0,
+            quiet_until: 0,
         }
     }
 
@@ -264,6 +268,14 @@ impl<T> TimingWheel<T> {
     /// ```
     #[inline]
     pub fn pop_expired_within(&mut self, now: Tick, budget: &mut usize) -> Step<T> {
+        if *budget > 0 && self.is_quiet(now) {
+            return Step::Done;
+        }
+        self.pop_due(now, budget)
+    }
+
+    #[inline(never)]
+    fn pop_due(&mut self, now: Tick, budget: &mut usize) -> Step<T> {
         let (index, deadline) = match self.advance(now, budget) {
             Due::Nothing => return Step::Done,
             Due::Paused => return Step::Paused,
@@ -281,6 +293,9 @@ impl<T> TimingWheel<T> {
     /// Brings the first timer that is due at `now` to hand, within a budget of moves; a pop or peek that follows moves
     /// nothing more.
     pub(crate) fn bring_to_hand(&mut self, now: Tick, budget: &mut usize) -> AtHand {
+        if *budget > 0 && self.is_quiet(now) {
+            return AtHand::Nothing;
+        }
         match self.advance(now, budget) {
             Due::Nothing => AtHand::Nothing,
             Due::Paused => AtHand::Paused,
@@ -399,12 +414,16 @@ impl<T> TimingWheel<T> {
         }
         if deadline < self.position {
             self.late.push(deadline, index);
+            self.quiet_until = 0;
             return Place::LATE;
         }
         let mut at = level::locate(self.position, deadline);
         if level::level(at) < level::level(self.cascading) {
             // Its block is being moved down. It must not overtake those that still wait to be moved.
             at = self.cascading;
+        }
+        if deadline < self.quiet_until {
+            self.quiet_until = level::start_of(self.position, at);
         }
         let slots = &mut self.slots;
         self.levels.push(at, index, deadline, |index, place| slots.set_place(index, place))
@@ -419,8 +438,12 @@ impl<T> TimingWheel<T> {
             place => {
                 let slots = &mut self.slots;
                 let tidied = self.levels.remove(place, |index, place| slots.set_place(index, place));
-                if tidied == Some(self.cascading) {
-                    self.note_cascaded();
+                if let Some(at) = tidied {
+                    // The earliest deadline may have to be found again, which a pop does.
+                    self.quiet_until = 0;
+                    if at == self.cascading {
+                        self.note_cascaded();
+                    }
                 }
             }
         }

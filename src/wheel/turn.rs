@@ -13,6 +13,17 @@ pub(super) enum Due {
 }
 
 impl<T> TimingWheel<T> {
+    /// Whether nothing can be due at `now`. The position is then there.
+    #[inline]
+    pub(super) fn is_quiet(&mut self, now: Tick) -> bool {
+        let now = now.as_u64().min(LAST).max(self.position);
+        let is_quiet = now < self.quiet_until;
+        if is_quiet {
+            self.position = now;
+        }
+        is_quiet
+    }
+
     /// Moves the position to the next timer that is due at `now`, or else to `now`.
     #[inline]
     pub(super) fn advance(&mut self, now: Tick, budget: &mut usize) -> Due {
@@ -30,13 +41,13 @@ impl<T> TimingWheel<T> {
                 continue;
             }
             let Some(at) = self.levels.first() else {
-                self.position = now;
+                (self.position, self.quiet_until) = (now, u64::MAX);
                 return Due::Nothing;
             };
             let start = level::start_of(self.position, at);
             if start > now {
                 // Up to `now` nothing is occupied, so no digit of a deadline is passed.
-                self.position = now;
+                (self.position, self.quiet_until) = (now, start);
                 self.levels.remember_min(at);
                 return Due::Nothing;
             }
