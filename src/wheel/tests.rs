@@ -1,5 +1,6 @@
 //! What only the inside of the wheel can show.
 
+use super::chunk::CHUNK;
 use super::*;
 use crate::testing::{Script, Step as Do, When};
 
@@ -118,6 +119,22 @@ fn stopping_all_of_a_bucket_that_is_moved_down_ends_the_move() {
     }
     assert_eq!(wheel.next_expiration(), None);
     assert_eq!(wheel.pop_expired(Tick::new(64)), None);
+}
+
+#[test]
+fn the_earliest_of_a_bucket_does_not_go_unnoticed_when_its_chunk_was_merged() {
+    let mut wheel = TimingWheel::new();
+    let first: Vec<TimerId> = (0..CHUNK as u64).map(|n| wheel.start_timer(Tick::new(80 + n), n)).collect();
+    let earliest = wheel.start_timer(Tick::new(70), 70);
+    wheel.start_timer(Tick::new(127), 127);
+    // The first chunk loses its own earliest, then all but one, and the second one becomes a part of it.
+    for id in &first[..CHUNK - 1] {
+        wheel.stop_timer(*id);
+        wheel.check_invariants();
+    }
+    assert_eq!(wheel.next_expiration(), Some(Tick::new(70)));
+    wheel.stop_timer(earliest);
+    assert_eq!(wheel.next_expiration(), Some(Tick::new(80 + CHUNK as u64 - 1)));
 }
 
 #[test]
