@@ -236,12 +236,15 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         if self.closed.swap(true, Ordering::AcqRel) {
             return swept;
         }
-        for mut shard in self.each_shard() {
+        for index in 0..self.shards.len() {
+            // Made before the hold, which is not to allocate.
+            let now = self.shard(index as u32).wheel.now();
+            let empty = TimingWheel::starting_at(now).keeping_waste();
+            let mut shard = self.shard(index as u32);
             shard.closed = true;
             swept.owed.append(&mut shard.owed);
             shard.aside = Aside::default();
             // The whole wheel goes in one move: the lock is not held for longer however much is in it.
-            let empty = TimingWheel::starting_at(shard.wheel.now()).keeping_waste();
             let wheel: TimingWheel<Timed<O>> = std::mem::replace(&mut shard.wheel, empty);
             drop(shard);
             for timed in wheel.into_items() {

@@ -140,7 +140,7 @@ impl Walk {
 
 impl<K: Eq, W: Clone> WatchLists<K, W> {
     pub(crate) fn new() -> Self {
-        WatchLists {
+        let mut lists = WatchLists {
             by_key: KeyTable::new(),
             lists: Pool::new(),
             nodes: Pool::new(),
@@ -148,7 +148,9 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
             next_number: 1,
             watchers: 0,
             watched_keys: 0,
-        }
+        };
+        lists.exchange_waste(&mut Waste::with_room());
+        lists
     }
 
     /// Appends a watcher to a key's list and returns its node. The key comes back if the list had one already.
