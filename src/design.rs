@@ -162,7 +162,7 @@
 //!
 //! * *Giving memory back*: what the tables give up is kept until the hold is over and freed without the lock. glibc's
 //!   allocator, when a large block is freed or asked for, goes through all small blocks that were freed since it last did:
-//!   with 200,000 operations that had ended at once a hold took 25 ms, and now as long as one that does nothing. Room to
+//!   with a million operations that ended in any order a hold took 166 ms, and now about as long as one that does nothing. Room to
 //!   note what is free is made as tables grow, so that an end allocates nothing under the lock either. What is left is a
 //!   registration for which a table must grow; the books are put in order before, whenever there was waste.
 //!

@@ -25,9 +25,9 @@ impl<T> Waste<T> {
 impl<T> TimingWheel<T> {
     /// Lets the wheel keep what it gives back until that is [taken](Self::exchange_waste).
     pub(crate) fn keeping_waste(mut self) -> Self {
-        let Waste { slots, chunks } = Waste::with_room();
+        let Waste { slots, rooms } = Waste::with_room();
         self.slots.waste = Some(slots);
-        self.levels.chunks.waste = Some(chunks);
+        self.levels.chunks.waste = Some(rooms);
         self
     }
 
