@@ -25,8 +25,10 @@ pub(crate) const WALK_STEP: usize = if MODELLED { 1 } else { 64 };
 
 const NONE: u32 = u32::MAX;
 
-/// What a step of a walk has taken, for which nobody allocates where few wait.
-pub(crate) type Taken<W> = SmallVec<[W; 4]>;
+/// What a step of a walk has taken. With room for all of it, since it is filled under the lock, where nothing should be
+/// allocated.
+pub(crate) type Taken<W> = SmallVec<[W; 64]>;
+const _: () = assert!(WALK_STEP <= 64);
 
 /// `W` is what stands in the lists, and is cloned to a walker.
 pub(crate) struct WatchLists<K, W> {
