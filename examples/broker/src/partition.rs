@@ -104,8 +104,6 @@ pub(crate) struct Start {
     pub(crate) place: OffsetPlace,
     /// What the reader may see ends here.
     pub(crate) end: OffsetPlace,
-    /// Where the log begins.
-    pub(crate) log_start: i64,
     /// Set if the reader must truncate to there first.
     pub(crate) diverging: Option<EpochEnd>,
 }
@@ -402,7 +400,7 @@ impl Partition {
             return Err(ErrorCode::OFFSET_OUT_OF_RANGE);
         }
         let limit = if wanted.isolation == Isolation::LogEnd { log.end() } else { state.high_watermark };
-        Ok(Start { place: log.place(offset), end: log.place(limit), log_start: log.start(), diverging })
+        Ok(Start { place: log.place(offset), end: log.place(limit), diverging })
     }
 
     /// Drops old batches until `more` bytes fit, and counts them. Says whether they do.

@@ -175,8 +175,6 @@ fn look_first(plan: &Plan) -> (FirstRead, Vec<PartitionFetch<View>>) {
                 let available =
                     start.place.bytes_before(start.end).unwrap_or(0).min(partition_plan.max_bytes);
                 first.bytes_readable = first.bytes_readable.saturating_add(available);
-                // A follower that is to delete records hears of it at once.
-                first.any_error |= start.log_start > partition_plan.log_start;
                 first.any_diverging_epoch |= start.diverging.is_some();
                 fetches.push(PartitionFetch {
                     partition: View {

@@ -213,7 +213,7 @@ fn a_member_that_waits_for_the_leader_needs_no_heartbeat() {
     assert_eq!(bench.beats(leader[0]), ErrorCode::NONE);
     bench.pass(SESSION - MOMENT);
     assert!(waits(&mut synced), "it was not evicted");
-    let _ = bench.sync(leader[0], &[]);
+    drop(bench.sync(leader[0], &[]));
     assert!(now(synced).error.is_none());
     // From here on it must send heartbeats again.
     bench.pass(SESSION);
