@@ -119,3 +119,45 @@ async fn heartbeats_without_a_pause_need_one_timer() {
     let stats = broker.stats();
     assert_eq!((stats.heartbeat.registered, stats.heartbeat.pending), (1, 1));
 }
+
+/// Joins, synchronizes, sends a heartbeat and leaves, whatever is answered.
+async fn comes_and_goes(address: std::net::SocketAddr, group: &'static str) {
+    let group = || GroupId(StrBytes::from_static_str(group));
+    let mut client = Client::connect(address).await;
+    for _ in 0..5 {
+        // Whoever is not back in time is dropped, so nobody waits for long.
+        let request = join(&StrBytes::default(), Duration::from_millis(500));
+        let request = request.with_group_id(group()).with_rebalance_timeout_ms(50);
+        let joined: JoinGroupResponse = client.ask(ApiKey::JoinGroup, 3, &request).await;
+        let id = || joined.member_id.clone();
+        let request = SyncGroupRequest::default().with_group_id(group()).with_member_id(id());
+        let request = request.with_generation_id(joined.generation_id);
+        let synced: SyncGroupResponse = client.ask(ApiKey::SyncGroup, 2, &request).await;
+        let request = HeartbeatRequest::default().with_group_id(group()).with_member_id(id());
+        let request = request.with_generation_id(joined.generation_id);
+        let beat: HeartbeatResponse = client.ask(ApiKey::Heartbeat, 2, &request).await;
+        let request = LeaveGroupRequest::default().with_group_id(group()).with_member_id(id());
+        let left: LeaveGroupResponse = client.ask(ApiKey::LeaveGroup, 2, &request).await;
+        for error in [joined.error_code, synced.error_code, beat.error_code, left.error_code] {
+            assert!([0, 22, 25, 27].contains(&error), "error {error}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_books_balance_after_a_crowd_of_members() {
+    let broker = broker().await;
+    let address = broker.addr();
+    let crowd: Vec<_> =
+        (0..24).map(|number| tokio::spawn(comes_and_goes(address, ["a", "b", "c"][number % 3]))).collect();
+    for member in crowd {
+        member.await.expect("it was served");
+    }
+    eventually(&broker, "nothing is kept", |stats| (stats.groups, stats.members) == (0, 0)).await;
+    eventually(&broker, "nobody waits", |stats| stats.rebalance.pending + stats.heartbeat.pending == 0).await;
+    let stats = broker.stats();
+    for books in [stats.rebalance, stats.heartbeat] {
+        let ended = books.satisfied + books.expired;
+        assert_eq!((books.registered, books.watched), (ended, 0), "{stats}");
+    }
+}
