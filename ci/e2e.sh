@@ -23,6 +23,7 @@ trap clean_up EXIT
 
 # starts ARGS...: starts a broker on free ports and waits for what it prints; sets pid, address and control.
 starts() {
+    : >"$scratch/out" # or what the last one printed might be taken for this one's
     "$broker" serve --listen 127.0.0.1:0 --control 127.0.0.1:0 "$@" >"$scratch/out" 2>"$scratch/err" </dev/null &
     pid=$!
     local tries
