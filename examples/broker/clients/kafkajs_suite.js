@@ -1,0 +1,464 @@
+#!/usr/bin/env node
+// kafkajs against a broker: kafkajs_suite.js BOOTSTRAP CONTROL [TEXT]
+// It does what the suites in Python do (suite.py); kafkajs is found through NODE_PATH.
+'use strict'
+process.env.KAFKAJS_NO_PARTITIONER_WARNING = '1'
+const { spawn } = require('child_process')
+const net = require('net')
+const { CompressionTypes, ConfigResourceTypes, Kafka, logLevel } = require('kafkajs')
+
+const [bootstrap, control, ...rest] = process.argv.slice(2)
+// Milliseconds that an answer may be late at the most, and those that a member may go without a heartbeat.
+const LATE = 5000
+const SESSION = 6000
+// Milliseconds that a scenario may take at the most.
+const LIMIT = 90000
+
+const scenarios = []
+const scenario = (name, run) => scenarios.push({ name, run })
+const sleep = ms => new Promise(resolve => setTimeout(resolve, ms))
+const watch = () => {
+  const begun = performance.now()
+  return () => performance.now() - begun
+}
+let names = 0
+const fresh = prefix => `${prefix}-${process.pid}-${Date.now()}-${++names}`
+
+function demand (condition, otherwise) {
+  if (!condition) throw new Error(otherwise)
+}
+
+function same (got, want, what) {
+  demand(JSON.stringify(got) === JSON.stringify(want), `${what}: ${JSON.stringify(got).slice(0, 300)}`)
+}
+
+function within (took, low, high, what) {
+  demand(took >= low && took <= high, `${what} took ${took.toFixed(1)} ms, not ${low} to ${high}`)
+}
+
+/// Waits until the condition holds. Returns how long it took.
+async function becomes (condition, what, limit = 40000) {
+  const ms = watch()
+  while (!condition()) {
+    demand(ms() < limit, `${what()} after ${limit} ms`)
+    await sleep(5)
+  }
+  return ms()
+}
+
+function obey (command) {
+  return new Promise((resolve, reject) => {
+    const [host, port] = control.split(':')
+    const socket = net.connect(Number(port), host, () => socket.write(`${command}\n`))
+    socket.on('error', reject)
+    socket.on('data', reply => {
+      socket.destroy()
+      String(reply).trim() === 'ok' ? resolve() : reject(new Error(`${command} was answered with ${reply}`))
+    })
+  })
+}
+
+async function whilePaused (body) {
+  await obey('pause')
+  try {
+    return await body()
+  } finally {
+    await obey('resume')
+  }
+}
+
+/// The followers are resumed after this time, while the body goes on.
+async function whilePausedFor (ms, body) {
+  await obey('pause')
+  const resumed = sleep(ms).then(() => obey('resume'))
+  try {
+    return await body()
+  } finally {
+    await resumed
+  }
+}
+
+const kafka = (options = {}) =>
+  new Kafka({ clientId: 'suite', brokers: [bootstrap], logLevel: logLevel.NOTHING, requestTimeout: 60000, ...options })
+
+async function withAdmin (body) {
+  const admin = kafka({ retry: { retries: 0 } }).admin()
+  await admin.connect()
+  try {
+    return await body(admin)
+  } finally {
+    await admin.disconnect()
+  }
+}
+
+async function newTopic (numPartitions = 1, configEntries = []) {
+  const topic = fresh('kafkajs')
+  const topics = [{ topic, numPartitions, replicationFactor: 3, configEntries }]
+  await withAdmin(admin => admin.createTopics({ timeout: 20000, topics }))
+  return topic
+}
+
+async function withProducer (options, body) {
+  const { retry = { retries: 0 }, ...others } = options
+  const producer = kafka({ retry }).producer({ allowAutoTopicCreation: false, ...others })
+  await producer.connect()
+  try {
+    return await body(producer)
+  } finally {
+    await producer.disconnect()
+  }
+}
+
+function append (topic, values, options = {}, partition = 0, producerOptions = {}) {
+  const messages = values.map(value => ({ partition, ...(value.value ? value : { value }) }))
+  return withProducer(producerOptions, producer => producer.send({ topic, acks: -1, messages, ...options }))
+}
+
+/// A consumer of the whole topic, which is in a group of its own or in the one of the options.
+async function reader (topic, options = {}) {
+  const consumer = kafka().consumer({ groupId: fresh('reader'), sessionTimeout: 30000, ...options })
+  const found = []
+  const joined = new Promise(resolve => consumer.on(consumer.events.GROUP_JOIN, resolve))
+  await consumer.connect()
+  await consumer.subscribe({ topic, fromBeginning: true })
+  await consumer.run({
+    autoCommit: false,
+    eachMessage: async ({ partition, message }) => {
+      found.push({ partition, offset: Number(message.offset), value: String(message.value) })
+    }
+  })
+  await joined
+  const reach = count => becomes(() => found.length >= count, () => `${found.length} of ${count} records`)
+  return { consumer, found, reach, values: () => found.map(one => one.value), end: () => consumer.disconnect() }
+}
+
+/// The first values of a topic of one partition, and that nothing follows.
+async function read (topic, count) {
+  const { found, reach, values, end } = await reader(topic, { maxWaitTimeInMs: 100 })
+  await reach(count)
+  await sleep(500)
+  await end()
+  found.forEach((one, at) => demand(one.offset === found[0].offset + at, `offset ${one.offset} at ${at}`))
+  return values()
+}
+
+const numbers = (count, prefix = '') => Array.from({ length: count }, (_, number) => `${prefix}${number}`)
+
+async function refusal (work) {
+  try {
+    await work()
+  } catch (error) {
+    // What was tried again and given up has the reason inside.
+    return error.type || error.cause?.type || error.errors?.[0]?.type || String(error)
+  }
+  throw new Error('it was not refused')
+}
+
+scenario('metadata lists three nodes', async () => {
+  const topic = await newTopic(5)
+  await withAdmin(async admin => {
+    const { brokers } = await admin.describeCluster()
+    same(brokers.map(one => one.nodeId).sort(), [1, 2, 3], 'nodes')
+    const { topics } = await admin.fetchTopicMetadata({ topics: [topic] })
+    same(topics[0].partitions.map(one => one.partitionId).sort(), [0, 1, 2, 3, 4], 'partitions')
+  })
+})
+
+scenario('records of acks 0, 1 and all are read back in order', async () => {
+  const topic = await newTopic()
+  const written = []
+  for (const acks of [0, 1, -1]) {
+    const values = numbers(100, `${acks} `)
+    await append(topic, values, { acks })
+    written.push(...values)
+  }
+  same(await read(topic, 300), written, 'read')
+})
+
+scenario('compressed batches of an idempotent producer are read back', async () => {
+  const topic = await newTopic()
+  const written = []
+  // The others need packages of their own.
+  for (const compression of [CompressionTypes.None, CompressionTypes.GZIP]) {
+    const values = numbers(50, `${'.'.repeat(100)} ${compression} `)
+    await append(topic, values, { compression }, 0, { idempotent: true, maxInFlightRequests: 1, retry: { retries: 5 } })
+    written.push(...values)
+  }
+  same(await read(topic, 100), written, 'read')
+})
+
+scenario('an empty poll is answered when its wait is over', async () => {
+  const topic = await newTopic()
+  const { consumer, end } = await reader(topic, { maxWaitTimeInMs: 700 })
+  const took = []
+  consumer.on(consumer.events.FETCH, ({ payload }) => took.push(payload.duration))
+  await becomes(() => took.length > 4, () => `${took.length} polls`)
+  await end()
+  // This client counts in whole milliseconds, with the clock of the wall.
+  took.slice(0, 5).forEach(one => within(one, 699, 700 + LATE, 'an empty poll'))
+  return `${Math.min(...took)} to ${Math.max(...took)} of 700 ms`
+})
+
+scenario('an append ends a poll that waits', async () => {
+  const topic = await newTopic()
+  const { reach, values, end } = await reader(topic, { maxWaitTimeInMs: 20000 })
+  await sleep(1000)
+  const took = []
+  await withProducer({}, async producer => {
+    for (const value of numbers(5)) {
+      const ms = watch()
+      await producer.send({ topic, messages: [{ value, partition: 0 }] })
+      await reach(took.length + 1)
+      took.push(ms())
+      await sleep(200)
+    }
+  })
+  // The client waits for its last poll before it ends.
+  await Promise.all([end(), sleep(300).then(() => append(topic, ['end']))])
+  same(values().slice(0, 5), numbers(5), 'read')
+  within(Math.max(...took), 0, LATE, 'to read a new record')
+  return `${Math.min(...took).toFixed(0)} to ${Math.max(...took).toFixed(0)} ms`
+})
+
+scenario('a poll waits for min.bytes', async () => {
+  const topic = await newTopic()
+  const wait = 8000
+  const { reach, end } = await reader(topic, { maxWaitTimeInMs: wait, minBytes: 50000 })
+  await sleep(500)
+  let ms = watch()
+  await append(topic, ['small'])
+  await reach(1)
+  const few = ms()
+  // The poll that gets it may have begun some time before.
+  within(few, 300, wait + LATE, 'too few bytes')
+  ms = watch()
+  await append(topic, Array(60).fill('x'.repeat(1000)))
+  await reach(61)
+  const enough = ms()
+  within(enough, 0, LATE, 'enough bytes')
+  await Promise.all([end(), sleep(300).then(() => append(topic, Array(60).fill('x'.repeat(1000))))])
+  return `few after ${few.toFixed(0)} ms, enough after ${enough.toFixed(0)}`
+})
+
+scenario("with a paused follower acks=all ends with a timeout of the broker's", async () => {
+  const topic = await newTopic()
+  await append(topic, ['first'])
+  const took = await whilePaused(() => withProducer({}, async producer => {
+    const send = (value, acks) => producer.send({ topic, acks, timeout: 1000, messages: [{ value, partition: 0 }] })
+    await send('second', 1)
+    const ms = watch()
+    same(await refusal(() => send('late', -1)), 'REQUEST_TIMED_OUT', 'error')
+    return ms()
+  }))
+  within(took, 1000, 1000 + LATE, 'the timeout')
+  await append(topic, ['last'])
+  same(await read(topic, 4), ['first', 'second', 'late', 'last'], 'read')
+  return `${took.toFixed(0)} of 1000 ms`
+})
+
+scenario('acks=all that waits is answered when the follower is back', async () => {
+  const topic = await newTopic()
+  await append(topic, ['first'])
+  const took = await whilePausedFor(1000, async () => {
+    const ms = watch()
+    await append(topic, ['second'])
+    return ms()
+  })
+  // The followers were paused some moments before.
+  within(took, 500, 1000 + LATE, 'to append with paused followers')
+  return `after ${took.toFixed(0)} ms`
+})
+
+scenario('what timed out and is sent again is kept once', async () => {
+  const topic = await newTopic()
+  await append(topic, ['first'])
+  const options = { idempotent: true, retry: { initialRetryTime: 100, maxRetryTime: 500, retries: 50 } }
+  const took = await whilePausedFor(2500, async () => {
+    const ms = watch()
+    await append(topic, ['once'], { timeout: 500 }, 0, options)
+    return ms()
+  })
+  within(took, 1500, 2500 + 2 * LATE, 'to append with paused followers')
+  await append(topic, ['last'], {}, 0, options)
+  same(await read(topic, 3), ['first', 'once', 'last'], 'read')
+})
+
+scenario('what followers do not have yet is not read', async () => {
+  const topic = await newTopic()
+  await append(topic, ['seen'])
+  const { reach, values, end } = await reader(topic, { maxWaitTimeInMs: 300 })
+  await whilePaused(async () => {
+    await append(topic, ['hidden'], { acks: 1 })
+    await reach(1)
+    await sleep(1000)
+    same(values(), ['seen'], 'read while paused')
+  })
+  await reach(2)
+  await end()
+  same(values(), ['seen', 'hidden'], 'read')
+})
+
+scenario('topics are created, grow and are deleted', async () => {
+  const topic = await newTopic(2)
+  await withAdmin(async admin => {
+    const topics = [{ topic, numPartitions: 2, replicationFactor: 3 }]
+    same(await admin.createTopics({ timeout: 20000, topics }), false, 'created twice')
+    await admin.createPartitions({ timeout: 20000, topicPartitions: [{ topic, count: 4 }] })
+    await append(topic, ['new'], {}, 3)
+    const offsets = await admin.fetchTopicOffsets(topic)
+    same(offsets.map(one => one.high).sort(), ['0', '0', '0', '1'], 'ends')
+    await admin.deleteTopics({ timeout: 20000, topics: [topic] })
+    demand(!(await admin.listTopics()).includes(topic), 'it is still listed')
+    same(await refusal(() => admin.deleteTopics({ topics: [topic] })), 'UNKNOWN_TOPIC_OR_PARTITION', 'error')
+  })
+})
+
+scenario('records are deleted when the followers have deleted them', async () => {
+  const topic = await newTopic()
+  await append(topic, numbers(10))
+  await withAdmin(async admin => {
+    await admin.fetchTopicOffsets(topic) // Only what it has asked about can this client delete from.
+    await admin.deleteTopicRecords({ topic, partitions: [{ partition: 0, offset: '6' }] })
+    const [{ low, high }] = await admin.fetchTopicOffsets(topic)
+    same([low, high], ['6', '10'], 'ends')
+  })
+  same(await read(topic, 4), ['6', '7', '8', '9'], 'read')
+})
+
+scenario('offsets are found at both ends and by time', async () => {
+  const topic = await newTopic()
+  for (const number of [0, 1, 2, 3, 4]) await append(topic, [{ value: 'x', timestamp: String(1000 + number) }])
+  await withAdmin(async admin => {
+    const [{ low, high }] = await admin.fetchTopicOffsets(topic)
+    same([low, high], ['0', '5'], 'ends')
+    const [{ offset }] = await admin.fetchTopicOffsetsByTimestamp(topic, 1003)
+    same(offset, '3', 'found')
+  })
+})
+
+scenario('configs are described', async () => {
+  const want = { 'min.insync.replicas': '2', 'retention.bytes': '12345' }
+  const topic = await newTopic(1, Object.entries(want).map(([name, value]) => ({ name, value })))
+  await withAdmin(async admin => {
+    const asked = [{ type: ConfigResourceTypes.TOPIC, name: topic, configNames: Object.keys(want) }]
+    const { resources } = await admin.describeConfigs({ resources: asked, includeSynonyms: false })
+    const got = resources[0].configEntries.map(one => [one.configName, one.configValue]).sort()
+    same(got, Object.entries(want), 'configs')
+  })
+})
+
+scenario('a member goes on where its group committed', async () => {
+  const topic = await newTopic()
+  const groupId = fresh('group')
+  await append(topic, numbers(10))
+  const { consumer, reach, end } = await reader(topic, { groupId, maxWaitTimeInMs: 200 })
+  await reach(10)
+  await consumer.commitOffsets([{ topic, partition: 0, offset: '4' }])
+  await end()
+  const again = await reader(topic, { groupId, maxWaitTimeInMs: 200 })
+  await again.reach(6)
+  await again.end()
+  same(again.found.map(one => one.offset), [4, 5, 6, 7, 8, 9], 'read')
+})
+
+/// A member in a process of its own, which prints `has 0 1 2` whenever it gets partitions.
+class Member {
+  constructor (topic, group, session, rebalance) {
+    const words = [__filename, bootstrap, control, '--member', topic, group, session, rebalance]
+    this.partitions = []
+    this.process = spawn(process.execPath, words, { stdio: ['ignore', 'pipe', 'inherit'] })
+    require('readline').createInterface({ input: this.process.stdout }).on('line', line => {
+      this.partitions = line.split(' ').slice(1).filter(Boolean).map(Number)
+    })
+  }
+}
+
+/// Waits until each has some, and all together have all six, none of them twice.
+function share (members) {
+  const owned = () => members.map(member => member.partitions)
+  const all = () => owned().every(one => one.length) && String(owned().flat().sort()) === '0,1,2,3,4,5'
+  return becomes(all, () => `the members have ${JSON.stringify(owned())}`)
+}
+
+async function withMembers (count, session, rebalance, body) {
+  const topic = await newTopic(6)
+  const group = fresh('group')
+  const members = []
+  const add = () => members.push(new Member(topic, group, session, rebalance))
+  while (members.length < count) add()
+  try {
+    return await body(members, add)
+  } finally {
+    members.forEach(member => member.process.kill('SIGKILL'))
+  }
+}
+
+scenario('a group shares its partitions, also when one of three is killed and one leaves', () =>
+  withMembers(3, SESSION, 20000, async members => {
+    const joined = await share(members)
+    members[0].process.kill('SIGKILL')
+    const evicted = await share(members.slice(1))
+    // It had sent its last heartbeat some time before it was killed.
+    within(evicted, SESSION / 2, SESSION + 2 * LATE, 'to evict the killed member')
+    members[1].process.kill('SIGTERM')
+    const left = await share(members.slice(2))
+    within(left, 0, SESSION - 500, 'to go on without the member that has left')
+    return `shared after ${joined.toFixed(0)} ms, evicted after ${evicted.toFixed(0)}, left after ${left.toFixed(0)}`
+  }))
+
+scenario('a frozen member is left behind when the time of a rebalance is up', () =>
+  withMembers(2, 60000, 3000, async (members, add) => {
+    await share(members)
+    members[0].process.kill('SIGSTOP')
+    add()
+    const took = await share(members.slice(1))
+    within(took, 3000, 3000 + 4 * LATE, 'a rebalance of 3000 ms with a frozen member')
+    return `after ${took.toFixed(0)} of 3000 ms`
+  }))
+
+scenario('many clients at once lose nothing', async () => {
+  const topic = await newTopic(4)
+  await Promise.all(numbers(8).map((_, number) => append(topic, numbers(100), {}, number % 4)))
+  const { found, reach, end } = await reader(topic, { maxWaitTimeInMs: 100 })
+  await reach(800)
+  await end()
+  for (const partition of [0, 1, 2, 3]) {
+    const values = found.filter(one => one.partition === partition).map(one => one.value)
+    same(values.sort(), [...numbers(100), ...numbers(100)].sort(), `partition ${partition}`)
+  }
+})
+
+async function member (topic, groupId, session, rebalance) {
+  const times = { sessionTimeout: Number(session), rebalanceTimeout: Number(rebalance), heartbeatInterval: 500 }
+  const consumer = kafka().consumer({ groupId, maxWaitTimeInMs: 300, ...times })
+  consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
+    console.log('has', ...(payload.memberAssignment[topic] || []))
+  })
+  consumer.on(consumer.events.REBALANCING, () => console.log('has'))
+  process.on('SIGTERM', () => consumer.disconnect().then(() => process.exit(0)))
+  await consumer.connect()
+  await consumer.subscribe({ topic })
+  await consumer.run({ eachMessage: async () => {} })
+}
+
+async function main () {
+  const only = rest.join(' ')
+  let passed = 0
+  let failed = 0
+  for (const { name, run } of scenarios.filter(one => one.name.includes(only))) {
+    const tooLong = sleep(LIMIT).then(() => { throw new Error(`not done after ${LIMIT} ms`) })
+    tooLong.catch(() => {})
+    try {
+      const note = await Promise.race([run(), tooLong])
+      passed++
+      console.log(`PASS ${name}${note ? `: ${note}` : ''}`)
+    } catch (error) {
+      failed++
+      console.log(`FAIL ${name}: ${error}`)
+    }
+  }
+  console.log(`${passed} passed, ${failed} failed`)
+  process.exit(failed || !passed ? 1 : 0)
+}
+
+rest[0] === '--member' ? member(...rest.slice(1)) : main()
