@@ -1,14 +1,12 @@
 #!/usr/bin/env bash
-# The broker as its users run it: started from the command line, used by kcat, ended by a signal.
+# The broker as its users run it: started from the command line, used by real clients, ended by a
+# signal.
 . "$(dirname "$0")/lib.sh"
 
-if ! command -v kcat >/dev/null; then
-    [ "$(id -u)" = 0 ] || fail "kcat is missing: apt-get install kcat"
-    apt-get update -q >/dev/null
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends kcat >/dev/null
-fi
+command -v kcat >/dev/null || apt_install kcat || fail "kcat is missing: apt-get install kcat"
 cargo build --locked --release -p ixion-broker
 broker=$PWD/target/release/ixion-broker
+bash ci/clients.sh
 scratch=$(mktemp -d)
 pid=""
 followers=""
@@ -58,8 +56,6 @@ refuses() {
 
 starts --replicas 3
 head -n 1 "$scratch/out" | grep -qF "keeps everything in memory" || fail "the first line is no warning"
-echo "--- kcat against $address, with control port $control"
-bash ci/kcat.sh "$address" "$control"
 
 refuses 2 "a command is missing"
 refuses 2 "unknown command" fly

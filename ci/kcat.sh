@@ -166,7 +166,7 @@ a_group_shares_what_there_is() {
     wait
     return "$result"
 }
-verdict "a group shares three partitions, also when one of three is killed and one leaves" a_group_shares_what_there_is
+verdict "a group shares its partitions, also when one of three is killed and one leaves" a_group_shares_what_there_is
 
 counts_balance() {
     tell stats >"$scratch/stats" || return 1

@@ -14,6 +14,14 @@ fail() {
     exit 1
 }
 
+# Installs packages of the system, if this is root on a system that has apt-get.
+apt_install() {
+    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 1
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get install -y -q --no-install-recommends "$@" >/dev/null 2>&1 && return
+    apt-get update -q >/dev/null && apt-get install -y -q --no-install-recommends "$@" >/dev/null
+}
+
 # Installs the tools of .ci/tools.txt unless this very list is installed already.
 need_tools() {
     if ! cmp -s .ci/tools.txt target/tools/installed.txt; then

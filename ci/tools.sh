@@ -2,14 +2,6 @@
 # Installs the pinned tools into target/tools; and, where it may, what some stages need from the system.
 . "$(dirname "$0")/lib.sh"
 
-# Installs packages of the system, if this is root on a system that has apt-get.
-apt_install() {
-    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 1
-    export DEBIAN_FRONTEND=noninteractive
-    apt-get install -y -q --no-install-recommends "$@" >/dev/null 2>&1 && return
-    apt-get update -q >/dev/null && apt-get install -y -q --no-install-recommends "$@" >/dev/null
-}
-
 make_venv() {
     rm -rf target/tools
     python3 -m venv target/tools
@@ -22,7 +14,9 @@ if ! cmp -s .ci/tools.txt target/tools/installed.txt; then
     cp .ci/tools.txt target/tools/installed.txt
 fi
 command -v valgrind >/dev/null || apt_install valgrind || echo "valgrind is missing: ci/counts.sh needs it"
-command -v kcat >/dev/null || apt_install kcat || echo "kcat is missing: ci/e2e.sh needs it"
+for program in kcat npm; do
+    command -v "$program" >/dev/null || apt_install "$program" || echo "$program is missing: ci/e2e.sh needs it"
+done
 [ -d "$(llvm_bin)" ] || apt_install "llvm-$(llvm_version)" ||
     echo "llvm-$(llvm_version) is missing: ci/tests.sh and ci/sanitizers.sh need it"
 
