@@ -8,6 +8,8 @@ use std::time::Duration;
 use ixion_broker::Config;
 use lexopt::prelude::{Long, Short, Value, ValueExt};
 
+use crate::demo::polls::Shape;
+
 /// What everybody must know first.
 pub(crate) const WARNING: &str =
     "ixion-broker keeps everything in memory: a restart loses it. An example, not for production.";
@@ -18,13 +20,21 @@ ixion-broker keeps everything in memory: a restart loses it. An example, not for
 usage: ixion-broker serve [options]
        ixion-broker follow --leader ADDRESS --node N [options]
        ixion-broker demo [--seconds N]
+       ixion-broker polls [options]
 
 serve listens for Kafka clients. follow is a follower of it in a process of its own. demo starts a broker on free ports
 and its load, checks every answer and ends with a table; it fails if an answer is wrong or early, or if the books do not
-balance.
+balance. polls starts a broker in a process of its own, lets many polls wait there at once, and ends with a table of what they
+take; it fails if an answer is wrong or early, or if something is kept of a poll that has ended.
 
 options of demo:
   --seconds N                     how long the load runs, at least 2  [20]
+
+options of polls:
+  --polls N                       how many wait at once, each on a connection of its own  [10000]
+  --partitions N                  partitions of their topic, which share them evenly  [100]
+  --wait-ms MS                    how long each waits  [20000]
+  --replicas N                    nodes of the broker, followers included  [3]
 
 options of serve:
   --listen ADDRESS                where clients connect            [127.0.0.1:9092]
@@ -69,6 +79,7 @@ pub(crate) enum Command {
     Version,
     Serve(Box<Config>),
     Demo(Duration),
+    Polls(Shape),
     Follow { leader: SocketAddr, node: u16, config: Box<Config> },
 }
 
@@ -76,12 +87,13 @@ pub(crate) enum Command {
 pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, lexopt::Error> {
     let mut parser = lexopt::Parser::from_iter(args);
     match parser.next()? {
-        None => Err("a command is missing: serve, follow or demo".into()),
+        None => Err("a command is missing: serve, follow, demo or polls".into()),
         Some(Short('h') | Long("help")) => Ok(Command::Help),
         Some(Short('V') | Long("version")) => Ok(Command::Version),
         Some(Value(command)) if command == "serve" => serve(&mut parser),
         Some(Value(command)) if command == "follow" => follow(&mut parser),
         Some(Value(command)) if command == "demo" => demo(&mut parser),
+        Some(Value(command)) if command == "polls" => polls(&mut parser),
         Some(Value(command)) => Err(format!("unknown command {command:?}").into()),
         Some(option) => Err(option.unexpected()),
     }
@@ -177,6 +189,24 @@ fn demo(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Error> {
     Ok(Command::Demo(Duration::from_secs(seconds)))
 }
 
+fn polls(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Error> {
+    let mut shape = Shape { polls: 10_000, partitions: 100, wait: Duration::from_secs(20), replicas: 3 };
+    while let Some(option) = parser.next()? {
+        match option {
+            Short('h') | Long("help") => return Ok(Command::Help),
+            Short('V') | Long("version") => return Ok(Command::Version),
+            Long("polls") => shape.polls = usize::from(at_least_one::<u16>(parser, "--polls")?),
+            Long("partitions") => shape.partitions = at_least_one(parser, "--partitions")?,
+            Long("wait-ms") => {
+                shape.wait = Duration::from_millis(at_least_one::<u32>(parser, "--wait-ms")?.into())
+            }
+            Long("replicas") => shape.replicas = at_least_one(parser, "--replicas")?,
+            other => return Err(other.unexpected()),
+        }
+    }
+    Ok(Command::Polls(shape))
+}
+
 /// The value of an option; what is wrong with it is said with the option's name.
 fn value<T>(parser: &mut lexopt::Parser, option: &str) -> Result<T, lexopt::Error>
 where
@@ -241,9 +271,13 @@ mod tests {
         assert_eq!(config.connections_max_idle, Duration::from_millis(8));
         let Ok(Command::Demo(length)) = parse_line("demo --seconds 9") else { panic!("it is a right line") };
         assert_eq!(length, Duration::from_secs(9));
+        let polls = "polls --polls 10 --partitions 11 --wait-ms 12 --replicas 13";
+        let Ok(Command::Polls(shape)) = parse_line(polls) else { panic!("it is a right line") };
+        let wait = Duration::from_millis(12);
+        assert_eq!(shape, Shape { polls: 10, partitions: 11, wait, replicas: 13 });
         let options: Vec<&str> = line
             .split_whitespace()
-            .chain(["--seconds", "--leader", "--node"])
+            .chain(["--seconds", "--leader", "--node", "--polls", "--wait-ms"])
             .filter(|word| word.starts_with("--"))
             .collect();
         let listed = HELP.split([' ', '\n', ',', ':']).filter(|word| word.starts_with("--"));
@@ -273,6 +307,8 @@ mod tests {
             ("follow --leader 127.0.0.1:1", "--node"),
             ("follow --leader 127.0.0.1:1 --node 1", "--node"),
             ("demo --seconds soon", "--seconds"),
+            ("polls --polls 0", "--polls"),
+            ("polls --wait-ms 5000000000", "--wait-ms"),
             ("serve --bogus", "--bogus"),
             ("serve extra", "extra"),
             ("--bogus", "--bogus"),

@@ -36,6 +36,9 @@ fn main() -> ExitCode {
             say(args::WARNING);
             demo::run(length).await.map_err(std::io::Error::other)
         }),
+        Command::Polls(shape) => {
+            run(async move { demo::polls::run(shape).await.map_err(std::io::Error::other) })
+        }
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

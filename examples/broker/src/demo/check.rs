@@ -113,7 +113,7 @@ pub(super) fn polled(
 }
 
 /// How late an answer is that came because the time was up.
-fn lateness(span: Span, timeout: Duration) -> Result<Duration, String> {
+pub(super) fn lateness(span: Span, timeout: Duration) -> Result<Duration, String> {
     let took = span.length();
     took.checked_sub(timeout).ok_or_else(|| format!("early: {timeout:?} were up after {took:?}"))
 }

@@ -4,6 +4,7 @@
 mod check;
 mod client;
 mod load;
+pub(crate) mod polls;
 mod report;
 mod usage;
 

@@ -93,7 +93,7 @@ pub(super) fn table(shared: &Shared, stats: &Stats, elapsed: Duration, usage: Op
     out
 }
 
-fn row(name: &str, samples: &mut [Duration]) -> String {
+pub(super) fn row(name: &str, samples: &mut [Duration]) -> String {
     samples.sort_unstable();
     let at = |share: f64| match percentile(samples, share) {
         Some(sample) => format!("{:.2}", sample.as_secs_f64() * 1000.0),

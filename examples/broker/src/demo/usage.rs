@@ -1,4 +1,4 @@
-//! What the process has used, where the system tells.
+//! What a process has used, where the system tells.
 
 use std::fs;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 /// The kernel counts CPU time in hundredths of a second for its readers, whatever its own clock.
 const TICKS_PER_SECOND: u64 = 100;
 
-/// CPU time and memory of this process.
+/// CPU time and memory of a process.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Usage {
     pub(super) cpu: Duration,
@@ -15,10 +15,15 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    /// Reads them; `None` where there is no `/proc`.
+    /// This process's; `None` where there is no `/proc`.
     pub(super) fn read() -> Option<Usage> {
-        let cpu = cpu(&fs::read_to_string("/proc/self/stat").ok()?)?;
-        let resident = resident(&fs::read_to_string("/proc/self/status").ok()?)?;
+        Usage::of("self")
+    }
+
+    /// The same of the process with this id.
+    pub(super) fn of(id: &str) -> Option<Usage> {
+        let cpu = cpu(&fs::read_to_string(format!("/proc/{id}/stat")).ok()?)?;
+        let resident = resident(&fs::read_to_string(format!("/proc/{id}/status")).ok()?)?;
         Some(Usage { cpu, resident })
     }
 }

@@ -1,0 +1,244 @@
+//! Many polls that wait at once, at a broker in a process of its own: what each takes, and when it is answered.
+
+mod broker;
+mod table;
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tokio::task::JoinSet;
+
+use super::check::{Span, lateness};
+use super::client::{Client, Target};
+use super::load::Verdict;
+use broker::{Served, Waiting};
+use table::Figures;
+
+const TOPIC: &str = "polls";
+/// Partitions that get a record while all wait.
+const WOKEN: i32 = 5;
+/// How long what must come soon may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Descriptors that a process needs besides those of the polls.
+const OTHER_FILES: u64 = 200;
+
+/// How many polls wait, where and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    pub(crate) polls: usize,
+    pub(crate) partitions: i32,
+    pub(crate) wait: Duration,
+    pub(crate) replicas: u16,
+}
+
+impl Shape {
+    fn target(self, number: usize) -> Target {
+        let partition = i32::try_from(number % self.partitions as usize).unwrap_or(0);
+        Target { topic: TOPIC, partition }
+    }
+
+    fn woken(self) -> i32 {
+        self.partitions.min(WOKEN)
+    }
+
+    fn wait_ms(self) -> i32 {
+        i32::try_from(self.wait.as_millis()).unwrap_or(i32::MAX)
+    }
+}
+
+/// A poll that has been answered.
+struct Answered {
+    number: usize,
+    span: Span,
+    error: i16,
+    records: usize,
+}
+
+/// The polls of one round.
+type Polls = JoinSet<Result<(Client, Answered), String>>;
+
+/// Starts a broker, lets all wait, wakes some, lets the others expire, lets all wait again and hangs up.
+///
+/// # Errors
+///
+/// Says what was wrong: an answer, an expiry that was early, polls that were kept after they had ended.
+pub(crate) async fn run(shape: Shape) -> Verdict {
+    enough_files(shape.polls)?;
+    let served = Served::start(shape.replicas)?;
+    let mut writer = connect(&served).await?;
+    writer
+        .create(TOPIC, shape.partitions, -1)
+        .await
+        .map_err(|error| format!("creating the topic: {error}"))?;
+
+    let empty = served.resident().await?;
+    let mut clients = Vec::new();
+    for _ in 0..shape.polls {
+        clients.push(connect(&served).await?);
+    }
+    served.reach(|waiting| waiting.connections >= shape.polls as u64, "all are connected").await?;
+    let connected = served.resident().await?;
+
+    let begun = Instant::now();
+    let polls = park(shape, clients, 0);
+    all_wait(&served, shape).await?;
+    let parked = served.resident().await?;
+    let (cpu, idle_since) = (served.cpu()?, Instant::now());
+    tokio::time::sleep(shape.wait / 4).await;
+    let idle_cpu = (served.cpu()? - cpu).as_secs_f64() / idle_since.elapsed().as_secs_f64();
+    let records = wake(shape, &mut writer, begun).await?;
+    let (clients, wake_ups, lateness) = answers(shape, polls, &records).await?;
+    nothing_waits(&served, shape).await?;
+
+    let again = park(shape, clients, 1);
+    let waiting = all_wait(&served, shape).await?;
+    let parked_again = served.resident().await?;
+    // All sockets are closed with it.
+    let hung_up = Instant::now();
+    drop(again);
+    let left = nothing_waits(&served, shape).await?;
+    let forgotten = hung_up.elapsed();
+
+    let memory = [empty, connected, parked, parked_again];
+    let watched = (waiting.watched, left.watched);
+    let figures = Figures { memory, idle_cpu, wake_ups, lateness, watched, forgotten };
+    crate::say(&table::table(shape, figures));
+    crate::say("every answer was right, none was early, and nothing is kept of those who hung up");
+    Ok(())
+}
+
+/// This process and the broker's need a descriptor for each poll.
+fn enough_files(polls: usize) -> Verdict {
+    let needed = polls as u64 + OTHER_FILES;
+    let limits = fs::read_to_string("/proc/self/limits")
+        .map_err(|error| format!("it takes Linux's /proc to measure a broker: {error}"))?;
+    match max_open_files(&limits) {
+        Some(limit) if limit < needed => {
+            Err(format!("{needed} files must be open at once: ulimit -n {needed}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The soft limit; `None` if there is none.
+fn max_open_files(limits: &str) -> Option<u64> {
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+async fn connect(served: &Served) -> Result<Client, String> {
+    Client::connect(served.address).await.map_err(|error| format!("connecting: {error}"))
+}
+
+/// Sends a poll on each connection, one after the other, for a tenth of their wait. `round` records have been written to each partition that was woken.
+fn park(shape: Shape, clients: Vec<Client>, round: i64) -> Polls {
+    let mut polls = JoinSet::new();
+    for (number, mut client) in clients.into_iter().enumerate() {
+        let target = shape.target(number);
+        let offset = if target.partition < shape.woken() { round } else { 0 };
+        let pause = shape.wait / 10 * number as u32 / shape.polls as u32;
+        polls.spawn(async move {
+            tokio::time::sleep(pause).await;
+            let sent = Instant::now();
+            let polled = client.fetch(target, offset, shape.wait_ms(), 1).await;
+            let span = Span { sent, answered: Instant::now() };
+            let polled = polled.map_err(|error| format!("poll {number}: {error}"))?;
+            let (error, records) = (polled.error, polled.records.len());
+            Ok((client, Answered { number, span, error, records }))
+        });
+    }
+    polls
+}
+
+async fn all_wait(served: &Served, shape: Shape) -> Result<Waiting, String> {
+    served.reach(|waiting| waiting.parked >= shape.polls as u64, "all polls wait").await
+}
+
+/// The followers' own polls are all that is left.
+async fn nothing_waits(served: &Served, shape: Shape) -> Result<Waiting, String> {
+    let followers = u64::from(shape.replicas) - 1;
+    // Each watches every partition, and for its assignment.
+    let theirs = followers * (shape.partitions as u64 + 1);
+    let is_over = |waiting: &Waiting| waiting.parked <= followers && waiting.watched <= theirs;
+    served.reach(is_over, "nothing waits any more").await
+}
+
+/// Writes a record to some of the partitions, one after the other. Returns when each was sent.
+async fn wake(shape: Shape, writer: &mut Client, begun: Instant) -> Result<Vec<Instant>, String> {
+    let mut sent = Vec::new();
+    for partition in 0..shape.woken() {
+        sent.push(Instant::now());
+        let target = Target { topic: TOPIC, partition };
+        let answer = writer.produce(target, &[Bytes::from_static(b"x")], -1, 30_000).await;
+        match answer {
+            Ok((0, 0)) => tokio::time::sleep(shape.wait / 100).await,
+            other => return Err(format!("a record was answered with {other:?}")),
+        }
+    }
+    if begun.elapsed() >= shape.wait {
+        return Err(format!("the machine is too slow: {:?} were over before all was written", shape.wait));
+    }
+    Ok(sent)
+}
+
+/// Takes all answers: the clients in their order, how long each record took, and how late the others were.
+async fn answers(
+    shape: Shape,
+    mut polls: Polls,
+    records: &[Instant],
+) -> Result<(Vec<Client>, Vec<Duration>, Vec<Duration>), String> {
+    let (mut clients, mut wake_ups, mut late) = (Vec::new(), Vec::new(), Vec::new());
+    while let Some(ended) = polls.join_next().await {
+        let (client, poll) = ended.map_err(|error| format!("a poll failed: {error}"))??;
+        let partition = shape.target(poll.number).partition;
+        let record = usize::try_from(partition).ok().and_then(|at| records.get(at));
+        match (poll.error, poll.records, record) {
+            (0, 1, Some(sent)) => wake_ups.push(poll.span.answered.duration_since(*sent)),
+            (0, 0, None) => late.push(lateness(poll.span, shape.wait)?),
+            (error, count, _) => {
+                return Err(format!("a poll of partition {partition}: error {error}, {count} records"));
+            }
+        }
+        clients.push((poll.number, client));
+    }
+    clients.sort_by_key(|(number, _)| *number);
+    Ok((clients.into_iter().map(|(_, client)| client).collect(), wake_ups, late))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_of_open_files_is_the_soft_one() {
+        let limits =
+            "Limit  Soft Limit  Hard Limit  Units\nMax open files            1024   20000   files \n";
+        assert_eq!(max_open_files(limits), Some(1024));
+        assert_eq!(max_open_files("Max open files   unlimited  unlimited  files"), None);
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_early_or_missing_a_record_or_has_one_too_many_is_seen() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+        let address = listener.local_addr().expect("it has one");
+        let shape = Shape { polls: 6, partitions: 6, wait: Duration::from_millis(100), replicas: 1 };
+        let sent = Instant::now();
+        let records = [sent; WOKEN as usize];
+        for (number, took, error, count, is_right) in [
+            (0, 5, 0, 1, true),
+            (0, 100, 0, 0, false),
+            (0, 5, 3, 1, false),
+            (5, 100, 0, 0, true),
+            (5, 99, 0, 0, false),
+            (5, 100, 0, 1, false),
+        ] {
+            let client = Client::connect(address).await.expect("it listens");
+            let span = Span { sent, answered: sent + Duration::from_millis(took) };
+            let mut polls = Polls::new();
+            polls.spawn(async move { Ok((client, Answered { number, span, error, records: count })) });
+            let answers = answers(shape, polls, &records).await;
+            assert_eq!(answers.is_ok(), is_right, "{number} {took} {error} {count}: {:?}", answers.err());
+        }
+    }
+}
