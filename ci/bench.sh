@@ -47,7 +47,9 @@ done <<<"$benches"
 {
     echo "# What ixion costs beside its rivals"
     echo
-    echo "Written by \`ci/bench.sh $*\`, which repeats it, on $(date -u +%F): $(ci/machine.sh)."
+    echo "## Where and when"
+    echo
+    echo "Taken on $(date -u +%F) by \`ci/bench.sh $*\`, which repeats it: $(ci/machine.sh)."
     # The timers first, then the others by their names.
     for table in "$tables"/{ratios,latency,memory}.md "$tables"/*.md; do
         [ -f "$table" ] || continue
