@@ -291,6 +291,25 @@ fn memory_stays_flat_while_timers_are_registered_and_cancelled_one_after_the_oth
 }
 
 /// LEAK-01. The same where all of them wait before the first is cancelled.
+/// Sessions that are kept alive: nothing ends, and nothing comes so near that a drive would clear up.
+#[test]
+fn memory_stays_flat_while_timeouts_are_reset_again_and_again() {
+    let bench = Bench::new();
+    let ids: Vec<_> = (0..10_000).map(|_| bench.watch(SECOND * 30, [])).collect();
+    let mut seed = 1u64;
+    let mut sweep = || {
+        for _ in &ids {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            assert!(bench.purgatory.reset_timeout(ids[(seed >> 33) as usize % ids.len()], SECOND * 30));
+        }
+        bench.clock.advance(SECOND / 10);
+        assert_eq!(bench.purgatory.expire().expired, 0);
+    };
+    (0..10).for_each(|_| sweep());
+    let info = measure(|| (0..40).for_each(|_| sweep()));
+    assert!(info.bytes_current < 200_000, "{info:?}");
+}
+
 #[test]
 fn memory_returns_when_timers_are_cancelled_long_before_they_are_due() {
     const ALL: u64 = if cfg!(debug_assertions) { 80_000 } else { 1_000_000 };

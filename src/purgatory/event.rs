@@ -156,25 +156,27 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     /// Moves a deadline. The hold of the home shard's lock decides between this and an expiry: what a drive has
     /// taken out of the wheel is not put back.
     fn reset(&self, waiter: &Waiter<O>, due: Due) -> bool {
-        let lowered = {
-            let mut home = self.shard(waiter.home);
+        // To restart a timer takes it out of where it was, which may leave waste as an end does.
+        let lowered = self.take_from(waiter.home, |home| {
             let timer = waiter.timer();
             // The wheel is asked first: an operation that a drive took out may still be undecided.
-            let Some(timed) = home.wheel.get_mut(timer) else { return planted("reset-after-pop") };
+            let Some(timed) = home.wheel.get_mut(timer) else {
+                return planted("reset-after-pop").then_some(false);
+            };
             if waiter.cell.outcome().is_some() {
-                return false;
+                return None;
             }
             timed.drive = due.drive;
             home.wheel.restart_timer(timer, due.deadline);
             if due.clamped {
                 home.books.clamp();
             }
-            self.alarm.lower(due.deadline)
-        };
-        if lowered {
+            Some(self.alarm.lower(due.deadline))
+        });
+        if lowered == Some(true) {
             self.wake_driver();
         }
-        true
+        lowered.is_some()
     }
 
     /// Finds an operation in the registry of its home.
