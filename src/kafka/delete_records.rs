@@ -51,9 +51,9 @@ pub struct PartitionStatus<P> {
     pub partition: P,
     /// The offset below which everything is to be deleted.
     pub requested_offset: i64,
-    /// What would be answered if the request ended now.
+    /// The low watermark that would be answered if the request ended now.
     pub low_watermark: i64,
-    /// What would be answered if the request ended now.
+    /// The error that would be answered.
     pub error: ErrorCode,
     /// Whether the partition is still waited for.
     pub pending: bool,

@@ -5,8 +5,9 @@
 //! encoding: what they ask of a partition, a group or a topic is a small trait that the broker implements, and what they
 //! answer goes to a closure.
 //!
-//! Each has a function that decides, free of side effects, such as [`produce::decide`], so that the rules can be tested with
-//! states made by hand. The rules have numbers, as *p1 … p13* for produce; the lists stand at the heads of the modules.
+//! Where more than a question is to be answered, a function decides, free of side effects, such as [`produce::decide`], so
+//! that the rules can be tested with states made by hand. The rules have numbers, as *p1 … p13* for produce; the lists stand
+//! at the heads of the modules.
 //!
 //! | operation | waits for | keys | signalled by | answer | when its time is up |
 //! |---|---|---|---|---|---|
@@ -45,17 +46,18 @@
 //!
 //! # At numbers
 //!
-//! With one look for each request that waits, a partition on which ten thousand wait pays for all of them at each event. Both
-//! operations know a number before which no look can succeed, and say [where](crate::Watch::at) they wait:
+//! With one look for each request that waits, a partition on which ten thousand wait pays for all of them at each event. These
+//! know a number before which no look can succeed, and say [where](crate::Watch::at) they wait:
 //!
 //! | | waits at | an event says | signalled to all |
 //! |---|---|---|---|
 //! | [`DelayedProduce::watches`] | the offset that it requires | the high watermark | what else decides a partition: p5, p6 |
+//! | [`DelayedDeleteRecords::watches`] | the offset below which all is to be deleted | the low watermark | what else decides a partition: d3 |
 //! | [`DelayedFetch::watches`] | the progress found, and its share of what is missing | the [progress](fetch::OffsetPlace::with_progress) of the end that has moved | what else ends a wait: f2, f5, f6a, f7 |
 //!
 //! An event with a number is [`check_and_complete_up_to`](crate::Purgatory::check_and_complete_up_to), one to all
-//! [`check_and_complete`](crate::Purgatory::check_and_complete). Offsets and bytes are two scales, so produce and fetch wait in
-//! two purgatories or under two keys. A broker that does not know its ends' progress leaves it out, and fetches are asked at
+//! [`check_and_complete`](crate::Purgatory::check_and_complete). High watermarks, low watermarks and bytes are three scales,
+//! so produce, deletions and fetches wait in purgatories of their own, or under different keys. A broker that does not know its ends' progress leaves it out, and fetches are asked at
 //! every event.
 
 mod bound;
@@ -241,10 +243,10 @@ error_codes! {
     GROUP_MAX_SIZE_REACHED = 81;
     /// Another member has the same instance id.
     FENCED_INSTANCE_ID = 82;
-    /// No topic has this id.
-    UNKNOWN_TOPIC_ID = 100;
     /// The record is not legal.
     INVALID_RECORD = 87;
+    /// No topic has this id.
+    UNKNOWN_TOPIC_ID = 100;
 }
 
 impl fmt::Display for ErrorCode {
