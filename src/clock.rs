@@ -1,8 +1,8 @@
 //! The seam to time: the only module of the library that reads a clock.
 //!
 //! A clock reports how long it has been running, as exactly as it can; it does not round. Rounding to ticks is the
-//! engine's, in [`tick`](crate::tick). Tests run the code that ships on a [`ManualClock`]: the clock is replaced,
-//! never the timer.
+//! engine's, in [`tick`](crate::tick). A test puts a [`ManualClock`] in its place, and what it tests is the real
+//! timer.
 
 use crate::sync::Mutex;
 use crate::tick::{Resolution, Tick};

@@ -17,12 +17,12 @@
 //!
 //! # The protocol
 //!
-//! **One word decides, one thread acts.** An operation that waits sits in a cell: an atomic word with the bits BUSY and
-//! LOOK and the outcome, and, because safe Rust needs one, a mutex round the operation that is never contended. An
-//! outcome is decided by a compare-exchange from none; the first wins, the others learn that they lost. Whoever holds
-//! BUSY *acts*: takes the operation out, unlinks it everywhere, calls back. Only the holder unlinks, and the
-//! registering thread is the holder until it has added the last key: so nothing can be added to a list after the
-//! unlinking.
+//! **A word for the decision, a thread for the deed.** What waits sits in a cell. Its atomic word has the bits BUSY and
+//! LOOK and the outcome; round the operation itself is a mutex, for which nobody ever waits, since without `unsafe` there is
+//! no other way to lend it out. A compare-exchange from none decides an outcome. One caller wins it, and all others are told
+//! that they came too late. To have set BUSY is to *hold* the operation, and the holder acts: it takes the operation out,
+//! unlinks it from all lists and calls back. Nobody else may unlink. The thread that registers holds from the beginning and
+//! until its last key is in a list: so no list gets an entry of what is unlinked already.
 //!
 //! **Nobody waits.** Who wants a look takes the hold of an operation that is free, `compare_exchange(0, BUSY)`, and owes it the
 //! look. Where that fails it does `fetch_or(BUSY | LOOK)`: the holder will find the mark, or has just let go, and the hold
@@ -46,9 +46,9 @@
 //! ```
 //!
 //! **Registering**: look, before any cell exists → one hold of the home shard: closed? the registry and the wheel, and
-//! every key that lives there → the other shards' keys → look again → let go, and act on whatever came. Armed together
-//! with watching, never after: an operation that is watched but not armed could be seen neither by shutdown nor by
-//! `len`, and arming last costs a second hold of the lock.
+//! every key that lives there → the other shards' keys → look again → let go, and do what the word then says. The timer is
+//! armed in the hold that adds the first watches: an operation that is watched but not armed could be seen neither by
+//! shutdown nor by `len`, and arming last costs a second hold of the lock.
 //!
 //! **Expiring**: a pass takes due operations out of the wheel under the shard's lock, in steps of 64; that decides
 //! between an expiry and a reset. Then, with no lock held, it decides each: whoever is inside one acts, and the
@@ -129,8 +129,8 @@
 //!   the list and its entry in the table go together.
 //! * **A walk in steps against those that leave and come** (`a_walk_in_steps_against_one_that_leaves_and_one_that_comes`,
 //!   `a_walk_in_steps_against_the_next_one_leaving`). The
-//!   walker's place is a node of its own in the list. To take the list out, walk it unlocked and put it back
-//!   loses the events that come meanwhile.
+//!   walker's place is a node of its own in the list. A list that is borrowed for a walk and then returned would not
+//!   have had those on it whom an event in between was for.
 //! * **A holder that tires** (`a_holder_that_tires_hands_its_look_on`), and one that tires while the purgatory is shut down
 //!   (`a_shutdown_against_a_holder_that_tires`): nobody may come any more, so it goes on itself.
 //! * **An earlier deadline between computing the sleep and sleeping** (`a_deadline_added_during_the_scan_is_not_overslept`,
@@ -150,7 +150,8 @@
 //! * *Moving down a level*: 128 timers under one hold. The wheel can stop in the middle of a bucket, and a start, a stop
 //!   or a move in between finds it in order. A pass counts what it moves, so that purgatories of one expirer take turns.
 //! * *Walking along a key*: 64 watchers under one hold. The walker's place is a cursor in the list.
-//! * *Many keys*: an operation is put into 16 lists, and taken out, under one hold. It is armed in the first of them.
+//! * *Many keys*: an operation is put into 16 lists at the most, and taken out of as many, under one hold. It is armed in the
+//!   first of them.
 //! * *Growing*: the wheel's slots and chunks, and the lists' nodes, lie in segments; the table of the keys is one of
 //!   extendible hashing, which splits one small part at a time, 112 keys. A table that doubled took 148 ms under the lock at 1.8
 //!   million keys. What still doubles is the directory, 4 bytes for a hundred keys, and the lists of segments.
@@ -159,7 +160,6 @@
 //!   block, where it moves down and shows what is in it. This costs a wake-up for each level, and only where the earliest
 //!   of many near each other was stopped.
 //! * *Shutting down*: a shard's whole wheel is taken in one move and emptied without the lock.
-//!
 //! * *Giving memory back*: what the tables give up is kept until the hold is over and freed without the lock. glibc's
 //!   allocator, when a large block is freed or asked for, goes through all small blocks that were freed since it last did:
 //!   with a million operations that ended in any order a hold took 166 ms, and now about as long as one that does nothing. Room to
@@ -168,8 +168,8 @@
 //!
 //! # Many threads, on paper
 //!
-//! Two cores are what this was measured on; `benches/scaling` does so. What follows for more is arithmetic, from costs that
-//! were measured there and will differ elsewhere: an operation on three keys, from its making to a signal that ends it,
+//! `benches/scaling` measures one thread and two, on the two cores that there were. What follows for more is arithmetic, from
+//! costs that were measured there and will differ elsewhere: an operation on three keys, from its making to a signal that ends it,
 //! is 0.55 us on one thread; it holds 6.6 locks on the average (three keys are in 2.8 of 16 shards: once to register, once
 //! to take out, and the walk); a cache line that another core has written takes 167 ns to come. Assumed: all threads
 //! use all keys alike, so a hold finds its shard's lines at another core (T - 1) out of T times, and then waits for two of
@@ -199,8 +199,8 @@
 //! * *A flag beside the lock* instead of one word. Right only with read-modify-writes on both sides, one of them a
 //!   release even where it finds nothing, and ten to a hundred times the states to check. One look is 2 ns cheaper.
 //! * *Watch lists as vectors with tombstones, or as queues with sequence numbers.* Measured in a prototype at 0.76 to 0.85
-//!   of the linked list's rate with ten thousand keys, where most lists hold fewer than six; a few per cent better only
-//!   where hundreds wait on a key. And a tombstone is a dead entry that somebody must purge.
+//!   of the linked list's rate with ten thousand keys, where most lists hold fewer than six; with hundreds on a key they
+//!   gain a few per cent. And a tombstone is a dead entry that somebody must purge.
 //! * *Operations in a slab* instead of in `Arc`s. A tie; but an index in a walker's hands needs a generation, an `Arc`
 //!   does not.
 //! * *A lock for the wheels apart from the lists'.* A tie (0.95 to 1.06), and twice the locks to register.
@@ -236,7 +236,7 @@
 //! * *Against a doubly linked list through the slots* (the paper's, and most kernels'): half the cost of starting and
 //!   stopping up to 100,000 timers and 0.6 to 0.9 of it at a million; but each expiry and each move down is a
 //!   dependent cache miss, twice the cost at a million.
-//! * Both losers are kept in `benches/support`, and `cargo bench --bench wheel` compares all three with a queue of
-//!   tokio-util and a B-tree in one run.
+//! * Both losers are kept in `benches/support`, and `cargo bench --bench wheel` compares all three with the rivals in one
+//!   run.
 //! * *What bounds it at a million timers*: three dependent cache misses to stop one (the caller's handle, the slot, the
 //!   chunk's head).

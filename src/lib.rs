@@ -1,7 +1,7 @@
-//! An engine for **delayed operations**: requests that a server has accepted but cannot answer yet.
+//! An engine for **delayed operations**: requests that cannot be answered when they come.
 //!
-//! A produce request waits for replicas to catch up, a long poll for bytes to arrive, a group for its members, a lease
-//! for its renewal. Each is brought about by *another* request, and each must be answered anyway when its time is up.
+//! A produce request waits for its replicas, a long poll for bytes, a group for its members, a lease for its renewal. Each
+//! wait is ended by *another* request; and if none comes in time there must be an answer all the same.
 //!
 //! **The simple way** is a list of waiting requests, a lock, and a thread that looks every few milliseconds. It loses an
 //! event that comes between the look and the entry in the list; it answers twice when the event and the timeout
@@ -51,10 +51,10 @@
 //!
 //! | | |
 //! |---|---|
-//! | never early | A deadline is rounded up to a tick, a clock reading down. Late by a tick at most, plus the driver's wake-up and the callbacks before it. |
-//! | one end | Every operation that was accepted ends in exactly one `on_complete`, or in the hands of exactly one caller. |
+//! | never early | Deadlines go up to the next tick, readings of the clock down to the last. Late by a tick at most, plus the driver's wake-up and the callbacks before it. |
+//! | one end | What was accepted is given to `on_complete` once, or handed back once. |
 //! | no lost event | Change the state, then signal the key: whatever else happens at that moment, the operation sees it. |
-//! | nobody waits | No signal, expiry or cancellation blocks on an operation that another thread is inside. |
+//! | nobody waits | A signal, an expiry or a cancellation does not wait for the thread that is inside an operation. |
 //! | no user code under a lock | Callbacks may call everything, on the same key too. The exception is `K`'s `Eq`. |
 //! | nothing is kept | What has ended leaves the wheel and all its lists at once. No purge; every count is exact at a quiet point. |
 //! | panics stay put | A panic ends its own operation, is counted and reported, and nothing else notices. |
@@ -64,7 +64,7 @@
 //! | the books balance | registered = satisfied + expired + forced + cancelled + shut down + panicked + pending. |
 //! | shutdown | Complete everything or have it handed back; it waits for no thread, and nothing is lost. |
 //! | no recursion | What a callback causes runs after it. A chain of completions costs no stack. |
-//! | many clocks | Tests run the code that ships, on a clock that is moved by hand. |
+//! | many clocks | A test moves a clock by hand; everything else is as it ships. |
 //! | no `unsafe` | `#![forbid(unsafe_code)]`. |
 //!
 //! # The modules

@@ -39,8 +39,8 @@
 //!    heartbeat may hold the group's.
 //! 5. An answer runs without a lock. What it needs to be sure of it asks again, under the lock that it then takes.
 //!
-//! A key has one meaning, and one scale of numbers. Consumers wait for the high watermark and followers for the log end,
-//! so they watch different keys; otherwise every append would wake consumers who cannot see it yet. Those who wait for the
+//! A key has one meaning, and its numbers one scale. What followers fetch ends at the log's end and what consumers fetch at
+//! the high watermark: two keys, or every append would wake consumers who cannot see it yet. Those who wait for the
 //! last stable offset watch a third one, unless that is the high watermark. Joins, syncs and heartbeats of a group have
 //! purgatories of their own, or keys of different kinds.
 //!

@@ -1,7 +1,7 @@
 //! The cell round one waiting operation: it decides exactly once and lets nobody wait.
 //!
 //! One atomic word says everything: BUSY (a thread is inside and *holds* the operation), LOOK (somebody wants a
-//! look), and the outcome. An outcome is decided by a read-modify-write from none; the first wins. Whoever holds
+//! look), and the outcome. The first read-modify-write from none decides it; all others lose. Whoever holds
 //! *acts*. Who wants something of an operation that another thread holds leaves it in the word and goes; the
 //! holder finds it there at the latest when its compare-exchange to let go fails.
 //!

@@ -150,7 +150,7 @@ pub(super) const LINK_STEP: usize = if MODELLED { 1 } else { 16 };
 /// partitions. Each is 12 bytes in every operation that waits.
 pub(super) const INLINE: usize = 4;
 
-/// The watch lists that an operation is in, those of its home shard first.
+/// The watch lists that an operation is in. Those that it was put into when it was armed come first, all in its home shard.
 pub(super) type Links = SmallVec<[Link; INLINE]>;
 
 /// A place in one watch list.

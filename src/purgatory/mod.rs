@@ -62,9 +62,9 @@ use std::time::Duration;
 /// runs without one; a panic of `K`'s `Hash` or of the clock goes through to the caller. `K` is never cloned.
 ///
 /// Every method may be called from a callback. Such calls decide, unlink and count at once; the callbacks that they
-/// cause run, in order, before the outermost call of that thread returns. A chain of callbacks costs no stack. One
-/// that feeds itself for ever keeps its outermost call for ever, but for a drive, which leaves the rest to the
-/// thread's next call.
+/// cause are queued, and run in that order at the end of the thread's outermost call. So a chain of callbacks costs no
+/// stack. One without an end keeps its outermost call for ever, but for a drive, which leaves the rest to the thread's
+/// next call.
 ///
 /// Comes from Kafka's `DelayedOperationPurgatory`.
 ///
