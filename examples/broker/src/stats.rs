@@ -59,9 +59,9 @@ pub struct Stats {
     pub rebalance: PurgatoryStats,
     /// The sessions of the members of groups.
     pub heartbeat: PurgatoryStats,
-    /// Groups, and the members of all of them.
+    /// Consumer groups that have members or offsets.
     pub groups: u64,
-    /// See `groups`.
+    /// The members of all groups.
     pub members: u64,
     /// Open client connections, the followers' included.
     pub connections: u64,
@@ -86,7 +86,8 @@ impl Stats {
         let partitions: Vec<String> = self.partitions.iter().map(PartitionStats::to_json).collect();
         let paused: Vec<String> = self.paused.iter().map(u16::to_string).collect();
         format!(
-            "{{\"produce\":{},\"fetch\":{},\"delete_records\":{},\"topic\":{},\"rebalance\":{},\"heartbeat\":{},\"groups\":{},\"members\":{},\"connections\":{},\"parked\":{},\"timers\":{},\"requests\":{},\
+            "{{\"produce\":{},\"fetch\":{},\"delete_records\":{},\"topic\":{},\"rebalance\":{},\"heartbeat\":{},\
+             \"groups\":{},\"members\":{},\"connections\":{},\"parked\":{},\"timers\":{},\"requests\":{},\
              \"isr\":{},\"paused\":[{}],\"partitions\":[{}]}}",
             self.produce.to_json(),
             self.fetch.to_json(),

@@ -131,7 +131,8 @@ async fn connect(served: &Served) -> Result<Client, String> {
     Client::connect(served.address).await.map_err(|error| format!("connecting: {error}"))
 }
 
-/// Sends a poll on each connection, one after the other, for a tenth of their wait. `round` records have been written to each partition that was woken.
+/// Sends a poll on each connection, one after the other, for a tenth of their wait. `round` records have been written to
+/// each partition that was woken.
 fn park(shape: Shape, clients: Vec<Client>, round: i64) -> Polls {
     let mut polls = JoinSet::new();
     for (number, mut client) in clients.into_iter().enumerate() {
