@@ -8,7 +8,8 @@
 //! ```
 //!
 //! and counts the time for which the thread ran, so that other programs on the machine do not spoil it. Any other build
-//! times the calls alone. A word picks a part: `timers`, `tick`, `key`, `burst`, `shutdown`. `--short` takes a tenth of the operations, `--test` shows that it works.
+//! times the calls alone, by the clock on the wall. A word picks a part: `timers`, `tick`, `key`, `burst`, `shutdown`.
+//! `--short` takes a tenth of the operations, `--test` shows that it works.
 //!
 //! A walk along a key is a call that takes as long as the key has watchers, and so is a shutdown; that no hold of it is
 //! long is the point. A call of a drive is one pass.

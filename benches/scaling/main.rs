@@ -1,9 +1,9 @@
 //! What an operation costs as things grow: threads, operations that wait, keys, watchers of a key, keys of an operation. A
 //! table for each, and `target/scaling.svg` with all of them (another path: `--svg=PATH`).
 //!
-//! Times stand still while the thread waits for a processor. The same purgatory each time, with a clock that stands still and 16 shards. A *turn* registers an operation and ends
-//! another by a signal, so that as many wait on as before. `--short` takes sizes up to a hundred thousand, `--test`
-//! shows that it works.
+//! The same purgatory each time, with a clock that stands still and 16 shards. A *turn* registers an operation and ends
+//! another by a signal, so that as many wait on as before. The stopwatch stands still while the thread waits for a
+//! processor. `--short` takes sizes up to a hundred thousand, `--test` shows that it works.
 
 mod svg;
 
