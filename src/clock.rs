@@ -1,7 +1,7 @@
 //! The seam to time: the only module of the library that reads a clock.
 //!
 //! A clock reports how long it has been running, as exactly as it can; it does not round. Rounding to ticks is the
-//! engine's, in [`tick`](crate::tick). A test puts a [`ManualClock`] in its place, and what it tests is the real
+//! engine's, in [`tick`](crate::tick). A test takes a [`ManualClock`] for its clock, and the real
 //! timer.
 
 use crate::sync::Mutex;
