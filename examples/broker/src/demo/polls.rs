@@ -91,6 +91,7 @@ pub(crate) async fn run(shape: Shape) -> Verdict {
     let (clients, wake_ups, lateness) = answers(shape, polls, &records).await?;
     nothing_waits(&served, shape).await?;
 
+    let begun_again = Instant::now();
     let again = park(shape, clients, 1);
     let waiting = all_wait(&served, shape).await?;
     let parked_again = served.resident().await?;
@@ -99,6 +100,10 @@ pub(crate) async fn run(shape: Shape) -> Verdict {
     drop(again);
     let left = nothing_waits(&served, shape).await?;
     let forgotten = hung_up.elapsed();
+    // The last one has come later than the first, and would still wait.
+    if begun_again.elapsed() >= shape.wait {
+        return Err(format!("the polls that were hung up on were kept for {forgotten:?}"));
+    }
 
     let memory = [empty, connected, parked, parked_again];
     let watched = (waiting.watched, left.watched);
