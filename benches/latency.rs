@@ -8,7 +8,7 @@
 
 use ixion_bench::each_peer;
 use ixion_bench::rivals::{Peer, Time};
-use ixion_bench::support::{Delays, Table, is_short, is_smoke, quantile};
+use ixion_bench::support::{Delays, Table, is_short, is_smoke, quantiles};
 use ixion_bench::workloads::Waiting;
 use std::time::Instant;
 
@@ -97,13 +97,12 @@ fn time(work: impl FnOnce()) -> u32 {
 /// What is measured of nothing.
 fn overhead() -> u32 {
     let mut samples: Vec<u32> = (0..10_000).map(|_| time(|| ())).collect();
-    samples.sort_unstable();
-    quantile(&samples, 0.5)
+    let [median] = quantiles(&mut samples, [0.5]);
+    median
 }
 
 fn cell(mut samples: Vec<u32>, overhead: u32) -> String {
-    samples.sort_unstable();
-    [0.5, 0.99, 0.999, 1.0]
-        .map(|share| quantile(&samples, share).saturating_sub(overhead).to_string())
+    quantiles(&mut samples, [0.5, 0.99, 0.999, 1.0])
+        .map(|nanoseconds| nanoseconds.saturating_sub(overhead).to_string())
         .join(" / ")
 }

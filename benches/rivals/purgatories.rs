@@ -2,11 +2,12 @@
 //! home-made one.
 
 use super::home_made::{HomeMade, Waiting};
+use super::shared::Ticker;
 use crossbeam_utils::CachePadded;
 use ixion::{DelayedOperation, Expirer, OperationId, Outcome, Purgatory, Watch};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// A key, and the number that it is watched at, by those that know of numbers.
@@ -138,23 +139,15 @@ impl Driver for Expirer {
     }
 }
 
-/// A thread that looks every millisecond.
-pub struct Ticker {
-    stop: Arc<AtomicBool>,
-    looks: Arc<AtomicU64>,
-    thread: Option<JoinHandle<()>>,
+/// A thread that looks every millisecond, and counts how often.
+pub struct Looks {
+    count: Arc<AtomicU64>,
+    _ticker: Ticker,
 }
 
-impl Driver for Ticker {
+impl Driver for Looks {
     fn wake_ups(&self) -> u64 {
-        self.looks.load(Ordering::Relaxed)
-    }
-}
-
-impl Drop for Ticker {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        self.thread.take().expect("it was started").join().expect("it does not panic");
+        self.count.load(Ordering::Relaxed)
     }
 }
 
@@ -162,23 +155,20 @@ impl Place for HomeMade<Request> {
     const NAME: &'static str = "home-made";
     const IS_EXACT: bool = false;
     type Id = Arc<Waiting<Request>>;
-    type Driver = Ticker;
+    type Driver = Looks;
 
     fn new() -> Self {
         HomeMade::new()
     }
 
-    fn drive(self: &Arc<Self>) -> Ticker {
-        let (stop, looks) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let (peer, stopped, counted) = (Arc::clone(self), Arc::clone(&stop), Arc::clone(&looks));
-        let thread = thread::spawn(move || {
-            while !stopped.load(Ordering::Relaxed) {
-                thread::sleep(Duration::from_millis(1));
-                counted.fetch_add(1, Ordering::Relaxed);
-                peer.expire();
-            }
+    fn drive(self: &Arc<Self>) -> Looks {
+        let count = Arc::new(AtomicU64::new(0));
+        let (peer, counted) = (Arc::clone(self), Arc::clone(&count));
+        let ticker = Ticker::new(move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+            peer.expire();
         });
-        Ticker { stop, looks, thread: Some(thread) }
+        Looks { count, _ticker: ticker }
     }
 
     fn expire(&self) {

@@ -10,10 +10,10 @@ mod table;
 mod units;
 
 pub use payload::{Payload, dropped};
-pub use quantiles::{median, quantile};
+pub use quantiles::{median, quantiles};
 pub use stopwatch::Stopwatch;
 pub use table::{Table, figure};
-pub use units::{count, megabytes, pick, quantiles, time};
+pub use units::{count, megabytes, pick, time};
 
 use criterion::{BenchmarkGroup, Criterion, SamplingMode, measurement::WallTime};
 use std::time::Duration;

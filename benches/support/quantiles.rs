@@ -13,16 +13,17 @@ pub fn median(values: &[f64]) -> f64 {
     if values.len() % 2 == 1 { values[half] } else { f64::midpoint(values[half - 1], values[half]) }
 }
 
-/// The smallest value that at least such a share of them does not exceed; they are sorted.
+/// For each share the smallest value that at least such a share of them does not exceed. Sorts them.
 ///
 /// # Panics
 ///
 /// If there are none.
-#[must_use]
-pub fn quantile(sorted: &[u32], share: f64) -> u32 {
-    debug_assert!(sorted.is_sorted());
-    let rank = (share * sorted.len() as f64).ceil() as usize;
-    sorted[rank.clamp(1, sorted.len()) - 1]
+pub fn quantiles<T: Ord + Copy, const N: usize>(values: &mut [T], shares: [f64; N]) -> [T; N] {
+    values.sort_unstable();
+    shares.map(|share| {
+        let rank = (share * values.len() as f64).ceil() as usize;
+        values[rank.clamp(1, values.len()) - 1]
+    })
 }
 
 #[cfg(test)]
@@ -37,9 +38,8 @@ mod tests {
 
     #[test]
     fn a_quantile_is_one_of_the_values() {
-        let values: Vec<u32> = (1..=1000).collect();
-        let quantiles = [0.0, 0.5, 0.99, 0.999, 1.0].map(|share| quantile(&values, share));
-        assert_eq!(quantiles, [1, 500, 990, 999, 1000]);
-        assert_eq!(quantile(&[7], 0.999), 7);
+        let mut values: Vec<u32> = (1..=1000).rev().collect();
+        assert_eq!(quantiles(&mut values, [0.0, 0.5, 0.99, 0.999, 1.0]), [1, 500, 990, 999, 1000]);
+        assert_eq!(quantiles(&mut [7], [0.999]), [7]);
     }
 }

@@ -31,16 +31,6 @@ pub fn megabytes(of: u64) -> String {
     format!("{:.1}", of as f64 / 1e6)
 }
 
-/// The value at each of some shares of many; sorts them.
-///
-/// # Panics
-///
-/// If there are none.
-pub fn quantiles<const N: usize>(values: &mut [u64], shares: [f64; N]) -> [u64; N] {
-    values.sort_unstable();
-    shares.map(|share| values[((values.len() - 1) as f64 * share).round() as usize])
-}
-
 fn in_units(of: f64, units: &[(&str, f64)]) -> String {
     let (unit, size) = units.iter().rev().find(|(_, size)| of >= *size).unwrap_or(&units[0]);
     let value = of / size;
@@ -57,11 +47,5 @@ mod tests {
         let times = [0, 999, 1500, 25_000_000, 3_000_000_000].map(|ns| time(Duration::from_nanos(ns)));
         assert_eq!(times, ["0 ns", "999 ns", "1.5 us", "25 ms", "3 s"]);
         assert_eq!([3.0, 10_000.0, 2_500_000.0].map(count), ["3", "10k", "2.5M"]);
-    }
-
-    #[test]
-    fn quantiles_are_of_the_values() {
-        let mut values: Vec<u64> = (0..=1000).rev().collect();
-        assert_eq!(quantiles(&mut values, [0.0, 0.5, 0.999, 1.0]), [0, 500, 999, 1000]);
     }
 }
