@@ -64,6 +64,10 @@ impl Log {
             if head.base_offset > self.end {
                 return Err(ErrorCode::OFFSET_OUT_OF_RANGE);
             }
+            // A leader may say anything: no offset is past the last one.
+            if self.end.checked_add(i64::from(head.last_offset_delta) + 1).is_none() {
+                return Err(ErrorCode::CORRUPT_MESSAGE);
+            }
             self.push(&head, head.base_offset, Bytes::copy_from_slice(batch));
         }
         Ok(())
@@ -258,6 +262,16 @@ mod tests {
         let mut late = Log::default();
         assert_eq!(late.append_copy(&all[100..]), Err(ErrorCode::OFFSET_OUT_OF_RANGE));
         assert_eq!(late.append_copy(&all[..99]), Err(ErrorCode::CORRUPT_MESSAGE));
+    }
+
+    #[test]
+    fn a_copy_that_would_go_beyond_the_last_offset_is_refused() {
+        for (end, expected) in [(i64::MAX - 3, Ok(())), (i64::MAX - 2, Err(ErrorCode::CORRUPT_MESSAGE))] {
+            let mut batch = made_up(3, 39);
+            BatchHead::stamp(&mut batch, end, 0);
+            let mut copy = Log::starting_at(end);
+            assert_eq!(copy.append_copy(&batch), expected, "from {end} on");
+        }
     }
 
     #[test]
