@@ -36,7 +36,7 @@ impl Bench {
         if version < 4 {
             return reply;
         }
-        assert_eq!((reply.error_code, reply.generation_id), (79, -1), "gotcha 8, version {version}");
+        assert_eq!((reply.error_code, reply.generation_id), (79, -1), "its id first, version {version}");
         assert!(reply.member_id.starts_with("test-"), "{}", reply.member_id);
         self.ask(ApiKey::JoinGroup, version, &join_request(version, &reply.member_id)).await
     }

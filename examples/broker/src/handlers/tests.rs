@@ -151,7 +151,11 @@ async fn api_versions_at_every_version() {
         let reply: ApiVersionsResponse = bench.ask(ApiKey::ApiVersions, version, &request).await;
         assert_eq!((reply.error_code, reply.api_keys.len()), (0, SERVED.len()));
         let produce = reply.api_keys.iter().find(|key| key.api_key == 0).expect("served");
-        assert_eq!((produce.min_version, produce.max_version), (0, 9), "gotcha 2");
+        assert_eq!(
+            (produce.min_version, produce.max_version),
+            (0, 9),
+            "0 to 2 are not served, but librdkafka looks for them"
+        );
     }
 }
 
@@ -325,7 +329,7 @@ async fn fetch_at_every_version() {
     for version in versions_of(ApiKey::Fetch) {
         let ask = async |request: FetchRequest| -> Vec<(i16, Option<usize>)> {
             let reply: FetchResponse = bench.ask(ApiKey::Fetch, version, &request).await;
-            assert_eq!((reply.error_code, reply.session_id), (0, 0), "gotcha 7");
+            assert_eq!((reply.error_code, reply.session_id), (0, 0), "there are no fetch sessions");
             let partitions = reply.responses[0].partitions.iter();
             partitions.map(|data| (data.error_code, data.records.as_ref().map(Bytes::len))).collect()
         };

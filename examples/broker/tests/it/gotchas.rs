@@ -19,7 +19,7 @@ fn api_versions() -> ApiVersionsRequest {
 }
 
 #[tokio::test]
-async fn g1_and_g2_api_versions_has_no_tagged_fields_and_produce_begins_at_0() {
+async fn api_versions_has_no_tagged_fields_and_produce_begins_at_0() {
     let broker = start(Config::default()).await;
     let mut client = Client::of(&broker).await;
     client.send(ApiKey::ApiVersions, 3, &api_versions()).await;
@@ -43,7 +43,7 @@ async fn g1_and_g2_api_versions_has_no_tagged_fields_and_produce_begins_at_0() {
 }
 
 #[tokio::test]
-async fn g4_empty_records_are_empty_and_not_null() {
+async fn empty_records_are_empty_and_not_null() {
     let broker = start(Config::default()).await;
     let mut client = Client::of(&broker).await;
     client.create("t", &[]).await;
@@ -55,7 +55,7 @@ async fn g4_empty_records_are_empty_and_not_null() {
 }
 
 #[tokio::test]
-async fn g5_an_unknown_version_of_api_versions_is_answered_in_version_0_with_the_keys() {
+async fn an_unknown_version_of_api_versions_is_answered_in_version_0_with_the_keys() {
     let broker = start(Config::default()).await;
     let mut client = Client::of(&broker).await;
     for version in [4, 99] {
@@ -73,7 +73,7 @@ async fn g5_an_unknown_version_of_api_versions_is_answered_in_version_0_with_the
 }
 
 #[tokio::test]
-async fn g5_another_unknown_version_closes_the_connection() {
+async fn another_unknown_version_closes_the_connection() {
     let broker = start(Config::default()).await;
     for (key, version) in
         [(ApiKey::Fetch, 13u8), (ApiKey::Fetch, 3), (ApiKey::Produce, 2), (ApiKey::JoinGroup, 99)]
@@ -86,7 +86,7 @@ async fn g5_another_unknown_version_closes_the_connection() {
 }
 
 #[tokio::test]
-async fn g6_requests_sent_together_are_answered_one_after_the_other() {
+async fn requests_sent_together_are_answered_one_after_the_other() {
     let broker = start(Config::default()).await;
     let mut client = Client::of(&broker).await;
     client.create("t", &[]).await;
@@ -102,7 +102,7 @@ async fn g6_requests_sent_together_are_answered_one_after_the_other() {
 }
 
 #[tokio::test]
-async fn g7_there_are_no_fetch_sessions_and_every_partition_is_echoed() {
+async fn there_are_no_fetch_sessions_and_every_partition_is_echoed() {
     let broker = start(Config::default()).await;
     let mut client = Client::of(&broker).await;
     client.create("t", &[]).await;
@@ -118,7 +118,7 @@ async fn g7_there_are_no_fetch_sessions_and_every_partition_is_echoed() {
 }
 
 #[tokio::test]
-async fn g9_no_acks_no_bytes() {
+async fn no_acks_no_bytes() {
     let broker = start(Config::default()).await;
     let mut client = Client::of(&broker).await;
     client.create("t", &[]).await;
@@ -131,7 +131,7 @@ async fn g9_no_acks_no_bytes() {
 }
 
 #[tokio::test]
-async fn g10_many_clients_may_come_at_once() {
+async fn many_clients_may_come_at_once() {
     let broker = start(Config::default()).await;
     let before = broker.stats().connections;
     let address = broker.addr();
@@ -150,7 +150,7 @@ async fn g10_many_clients_may_come_at_once() {
 }
 
 #[tokio::test]
-async fn g11_followers_tell_about_the_cluster_and_refuse_what_only_the_leader_can_do() {
+async fn followers_tell_about_the_cluster_and_refuse_what_only_the_leader_can_do() {
     let broker = start(Config::default()).await;
     let mut client = Client::of(&broker).await;
     client.create("t", &[]).await;

@@ -66,7 +66,7 @@ async fn the_leader_can_pause_a_follower_elsewhere() {
 }
 
 #[tokio::test]
-async fn g11_a_follower_elsewhere_lets_the_leader_answer_and_refuses_what_only_the_leader_can_do() {
+async fn a_follower_elsewhere_lets_the_leader_answer_and_refuses_what_only_the_leader_can_do() {
     let leader = leader(Config::default()).await;
     let (second, _third) = (follower(&leader, 2).await, follower(&leader, 3).await);
     Client::of(&leader).await.create("t", &[]).await;
