@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# The broker as its users run it: started from the command line, used by real clients, ended by a
-# signal.
+# The broker as its users run it: started from the command line, used by real clients, ended by a signal.
 . "$(dirname "$0")/lib.sh"
 
 command -v kcat >/dev/null || apt_install kcat || fail "kcat is missing: apt-get install kcat"

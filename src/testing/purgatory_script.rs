@@ -3,8 +3,8 @@
 //! The properties that [`PurgatoryScript::run`] holds a [`Purgatory`](crate::Purgatory) on one thread to, after each step:
 //!
 //! 1. The same operations were looked at and have ended, in the same order and with the same outcomes, as in the model:
-//!    signals by registration, those at a number by number and as far as the signal has come, expiries by (tick, registration or last reset), each in the first drive that reads its
-//!    deadline, and what a callback causes after it.
+//!    signals by registration, those at a number by number and as far as the signal has come; expiries by (tick,
+//!    registration or last reset), each in the first drive that reads its deadline; and what a callback causes after it.
 //! 2. Each call returns what the model's does, calls made in callbacks and in looks too.
 //! 3. `len`, `watched`, `key_count`, `contains_key`, `next_expiration` and `time_to_next` are exact.
 //! 4. The books balance, and each of their lines is the model's. Panics are as many as were thrown, and each was told.
