@@ -221,10 +221,10 @@ impl Coordinator {
         self.remove_if_vacant(group);
     }
 
-    fn wait(&self, group: &Group, wait: RebalanceWait, timeout: Duration, key: RebalanceKey) {
+    fn wait(&self, group: &Arc<Group>, wait: RebalanceWait, timeout: Duration, key: RebalanceKey) {
         if self.rebalance.try_complete_else_watch(wait, timeout, [key]).is_err() {
             // Refused only by a shutdown: nothing will come of the rebalance.
-            group.state.lock().close();
+            self.remove_if(group, |_| true);
         }
     }
 
@@ -289,12 +289,17 @@ impl Coordinator {
 
     fn remove_if_vacant(&self, group: &Arc<Group>) {
         // Looked at first, since the list is for everybody.
-        if !group.state.lock().is_vacant() {
-            return;
+        if group.state.lock().is_vacant() {
+            self.remove_if(group, State::is_vacant);
         }
+    }
+
+    /// Removes a group and ends it, both or neither: no group is dead in the list, where [`Self::with_group`] would find
+    /// it again and again.
+    fn remove_if(&self, group: &Arc<Group>, is_to_go: impl FnOnce(&State) -> bool) {
         let mut groups = self.groups.lock();
         let mut state = group.state.lock();
-        if state.is_vacant() && groups.get(&group.name).is_some_and(|listed| Arc::ptr_eq(listed, group)) {
+        if groups.get(&group.name).is_some_and(|listed| Arc::ptr_eq(listed, group)) && is_to_go(&state) {
             state.close();
             groups.remove(&group.name);
         }
