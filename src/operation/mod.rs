@@ -18,7 +18,8 @@ pub trait DelayedOperation {
     /// Looks whether the condition is met. Called any number of times, never after the outcome is decided.
     ///
     /// Must not signal keys of a purgatory (debug builds assert it; such a call is put off until the look is over
-    /// and returns 0). Whatever it takes is released by [`on_complete`](Self::on_complete).
+    /// and returns 0). What it takes for the answer, a lock or a share of a quota, is
+    /// [`on_complete`](Self::on_complete)'s to give back, however the operation ends.
     ///
     /// # Panics
     ///
