@@ -127,6 +127,10 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     /// is over when the call returns and has allocated nothing. Otherwise the operation is watched on all keys and
     /// armed, and looked at once more, so that no event is lost that came meanwhile.
     ///
+    /// So hold no lock that a look or a callback takes. And expect an operation that waits to end, on another thread,
+    /// before you have stored its id: whoever keeps ids where a callback removes them may store one that is
+    /// [`Gone`](Cancelled::Gone). A key of the operation's own, and the calls that take a key, need no id.
+    ///
     /// Every timeout is legal. [`Duration::MAX`] means never. With zero the operation is due at the next drive; until
     /// then events still win; one that a callback of a drive registers is left for the drive after that, so it ends
     /// once a drive, and whoever drives is called again at once. Where time itself ends, at a clock of
@@ -255,6 +259,36 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     /// even if it has passed.
     ///
     /// Runs no look and no callback: a lock that these take may be held.
+    ///
+    /// # Examples
+    ///
+    /// A session that each heartbeat moves:
+    ///
+    /// ```
+    /// use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory};
+    /// use std::time::Duration;
+    ///
+    /// const SESSION: Duration = Duration::from_secs(10);
+    ///
+    /// struct Session;
+    ///
+    /// impl DelayedOperation for Session {
+    ///     fn try_complete(&mut self) -> bool { false }
+    ///     fn on_complete(self, outcome: Outcome) { assert_eq!(outcome, Outcome::Expired); }
+    /// }
+    ///
+    /// let clock = ManualClock::new();
+    /// let sessions = Purgatory::builder("Heartbeat").clock(clock.clone()).build();
+    /// let id = sessions.try_complete_else_watch(Session, SESSION, ["member-1"])?.id().expect("it waits");
+    /// for _heartbeat in 0..3 {
+    ///     clock.advance(Duration::from_secs(9));
+    ///     assert!(sessions.expire().expired == 0 && sessions.reset_timeout(id, SESSION));
+    /// }
+    /// clock.advance(SESSION);
+    /// assert_eq!(sessions.expire().expired, 1);
+    /// assert!(!sessions.reset_timeout(id, SESSION)); // too late: it has to join again
+    /// # Ok::<(), ixion::RejectReason>(())
+    /// ```
     #[doc(alias = "extend")]
     pub fn reset_timeout(&self, id: OperationId, timeout: Duration) -> bool {
         self.engine.reset_timeout(id, timeout)
