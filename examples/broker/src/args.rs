@@ -39,7 +39,7 @@ options of polls:
 options of serve:
   --listen ADDRESS                where clients connect            [127.0.0.1:9092]
   --control ADDRESS               where the control port listens   [none]
-  --replicas N                    nodes in all: one leader and N - 1 followers  [3]
+  --replicas N                    nodes in all: one leader and N - 1 followers; not heard with --follower  [3]
   --follower ADDRESS              where node 2 listens, if it is a process of its own; once more for node 3, and so on
   --partitions N                  partitions of a topic whose creator does not say  [3]
   --no-auto-create                asking for an unknown topic does not create it
