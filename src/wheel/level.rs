@@ -181,18 +181,22 @@ impl Levels {
         }
     }
 
+    /// Only if each chunk knows its earliest: in one that does not, the bucket's earliest would go unnoticed.
     #[inline(never)]
     fn look_for_min(&mut self, at: At) {
-        let mut id = self.buckets[usize::from(at)].head;
+        let (mut min, mut id) = (NONE, self.buckets[usize::from(at)].head);
         let mut looks = 0;
-        while id != NIL && looks < SCAN_STEP {
+        while id != NIL {
+            if looks >= SCAN_STEP {
+                return;
+            }
             looks += self.chunks.looks(id);
+            steps::count(1);
             self.chunks.find_min(id);
-            id = self.chunks.body(id).next;
+            let body = self.chunks.body(id);
+            (min, id) = (min.min(body.min), body.next);
         }
-        if let Some(min) = self.find_min(at, SCAN_STEP) {
-            self.buckets[usize::from(at)].min = min;
-        }
+        self.buckets[usize::from(at)].min = min;
     }
 
     pub(super) fn deadline(&self, place: Place) -> u64 {
@@ -305,6 +309,15 @@ impl Levels {
         self.chunks.release(id);
     }
 
+    /// Checks that it is noticed when the earliest of a bucket goes: a chunk that knows its own has it.
+    fn check_earliest_is_noticed(&self, at: At) {
+        let Bucket { head: mut id, min, .. } = self.buckets[usize::from(at)];
+        while id != NIL && (self.chunks.has_lost_min(id) || self.chunks.min(id) != min) {
+            id = self.chunks.body(id).next;
+        }
+        assert!(id != NIL, "bucket {at}");
+    }
+
     /// Calls `visit` with bucket, place, index and deadline of everything, bucket by bucket in order.
     pub(super) fn check_invariants(&self, mut visit: impl FnMut(At, Place, u32, u64)) {
         let mut used = 0;
@@ -330,6 +343,7 @@ impl Levels {
             assert_eq!(prev, bucket.tail, "bucket {at}");
             if bucket.min != UNKNOWN && level(at) > 0 {
                 assert_eq!(Some(bucket.min), self.find_min(at, usize::MAX), "bucket {at}");
+                self.check_earliest_is_noticed(at);
             }
         }
         for level in 0..LEVELS {

@@ -137,6 +137,29 @@ fn the_earliest_of_a_bucket_does_not_go_unnoticed_when_its_chunk_was_merged() {
     assert_eq!(wheel.next_expiration(), Some(Tick::new(80 + CHUNK as u64 - 1)));
 }
 
+/// So many chunks that a pop does not come to the last of them while all have lost their earliest.
+#[test]
+fn the_earliest_of_a_bucket_does_not_go_unnoticed_in_a_chunk_that_no_pop_has_looked_at() {
+    let mut wheel = TimingWheel::new();
+    let chunks = level::SCAN_STEP as u64 / 3;
+    let start = |wheel: &mut TimingWheel<u64>, at: u64| wheel.start_timer(Tick::new(4096 + at), at);
+    let (mut firsts, mut earliest) = (Vec::new(), None);
+    for chunk in 0..chunks {
+        firsts.push(start(&mut wheel, chunk));
+        for n in 1..CHUNK as u64 {
+            let id = start(&mut wheel, if (chunk, n) == (chunks - 1, 1) { 1000 } else { 1001 + n });
+            earliest = earliest.or((chunk == chunks - 1).then_some(id));
+        }
+    }
+    for id in firsts {
+        wheel.stop_timer(id);
+    }
+    assert_eq!(wheel.pop_expired(Tick::new(1)), None);
+    wheel.check_invariants();
+    wheel.stop_timer(earliest.expect("the last chunk has it"));
+    assert_eq!(wheel.next_expiration(), Some(Tick::new(4096 + 1002)));
+}
+
 #[test]
 fn a_peek_shows_what_the_next_pop_takes() {
     let mut wheel = TimingWheel::new();
