@@ -42,6 +42,8 @@ struct Table {
     lists: HashTable<u32>,
     /// How many bits of the hash all that is in here have in common.
     bits: u8,
+    /// Whether no bit would part those that are in here. Until it has emptied.
+    is_one_hash: bool,
 }
 
 impl KeyTable {
@@ -56,7 +58,7 @@ impl KeyTable {
     /// Adds a list that is not in the table. `hash_of` is asked for the hashes of other lists.
     pub(super) fn insert(&mut self, hash: u64, list: u32, hash_of: impl Fn(u32) -> u64) {
         let mut at = self.table_of(hash);
-        while self.tables[at].lists.len() >= LIMIT && self.tables[at].bits < MAX_BITS {
+        while self.tables[at].can_be_split() && self.tables[at].lists.len() >= LIMIT {
             self.split(at, hash, &hash_of);
             at = self.table_of(hash);
         }
@@ -78,6 +80,7 @@ impl KeyTable {
         found.expect("every list is found by its key").remove();
         self.len -= 1;
         if lists.is_empty() && (lists.capacity() > KEPT || self.len == 0) {
+            self.tables[at].is_one_hash = false;
             self.give_up(at);
         }
     }
@@ -124,7 +127,7 @@ impl KeyTable {
         steps::count(self.tables[at].lists.len());
         if self.tables[at].lists.iter().all(|list| is_upper(hash_of(*list)) == is_upper(hash)) {
             // A full table of keys that agree in a bit is one of keys with the same hash. No bit will part them.
-            self.tables[at].bits = MAX_BITS;
+            self.tables[at].is_one_hash = true;
             return;
         }
         if bit == self.directory.len() {
@@ -133,7 +136,8 @@ impl KeyTable {
         self.tables[at].bits += 1;
         let full = std::mem::replace(&mut self.tables[at].lists, HashTable::with_capacity(LIMIT));
         let halves = [at, self.tables.len()];
-        self.tables.push(Table { lists: HashTable::with_capacity(LIMIT), bits: bits + 1 });
+        let upper = Table { lists: HashTable::with_capacity(LIMIT), bits: bits + 1, is_one_hash: false };
+        self.tables.push(upper);
         steps::count(full.len());
         for &list in &full {
             let hash = hash_of(list);
@@ -170,7 +174,11 @@ impl Waste {
 }
 
 impl Table {
-    const EMPTY: Table = Table { lists: HashTable::new(), bits: 0 };
+    const EMPTY: Table = Table { lists: HashTable::new(), bits: 0, is_one_hash: false };
+
+    const fn can_be_split(&self) -> bool {
+        self.bits < MAX_BITS && !self.is_one_hash
+    }
 }
 
 #[cfg(all(test, not(any(ixion_loom, ixion_shuttle))))]
@@ -216,6 +224,15 @@ mod tests {
             table.remove(hash_of(list), list);
         }
         assert!((0..100).all(|list| table.find(hash_of(list), |&other| other == list) == Some(list)));
+    }
+
+    #[test]
+    fn keys_of_one_hash_that_are_gone_keep_nothing_together() {
+        let mut table = KeyTable::new();
+        (0..200).for_each(|list| table.insert(7, list, |_| 7));
+        (0..200).for_each(|list| table.remove(7, list));
+        (0..20_000).for_each(|list| table.insert(hash_of(list), list, hash_of));
+        assert!(table.capacity().1 <= LIMIT, "{:?}", table.capacity());
     }
 
     #[test]
