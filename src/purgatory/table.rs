@@ -136,8 +136,7 @@ impl KeyTable {
         self.tables[at].bits += 1;
         let full = std::mem::replace(&mut self.tables[at].lists, HashTable::with_capacity(LIMIT));
         let halves = [at, self.tables.len()];
-        let upper = Table { lists: HashTable::with_capacity(LIMIT), bits: bits + 1, is_one_hash: false };
-        self.tables.push(upper);
+        self.tables.push(Table { lists: self.waste.room(), bits: bits + 1, is_one_hash: false });
         steps::count(full.len());
         for &list in &full {
             let hash = hash_of(list);
@@ -170,6 +169,18 @@ impl Waste {
     /// An empty place for so much that nothing is allocated when it comes.
     pub(super) fn with_room(tables: usize) -> Self {
         Waste { tables: Vec::with_capacity(tables), all: vec![Table::EMPTY] }
+    }
+
+    /// An empty table with room for a full one: what an earlier split has left, since where keys only come nobody carries
+    /// that off.
+    fn room(&mut self) -> HashTable<u32> {
+        match self.tables.pop_if(|table| table.capacity() >= LIMIT) {
+            Some(mut table) => {
+                table.clear();
+                table
+            }
+            None => HashTable::with_capacity(LIMIT),
+        }
     }
 }
 
@@ -239,6 +250,7 @@ mod tests {
     fn what_empties_is_waste_and_a_key_that_comes_and_goes_makes_none() {
         let mut table = KeyTable::new();
         (0..20_000).for_each(|list| table.insert(hash_of(list), list, hash_of));
+        assert!(table.waste.tables.len() <= 1, "a split takes what an earlier one has left");
         let full = table.capacity().0;
         let take_waste = |table: &mut KeyTable| {
             let mut waste = Waste::with_room(1);
