@@ -26,7 +26,7 @@
 //!
 //! **Nobody waits.** Who wants a look takes the hold of an operation that is free, `compare_exchange(0, BUSY)`, and owes it the
 //! look. Where that fails it does `fetch_or(BUSY | LOOK)`: the holder will find the mark, or has just let go, and the hold
-//! is taken after all. The holder:
+//! is taken after all, and the mark back: it is the look that is owed. The holder:
 //!
 //! 1. claims, unless it owes a look from the start: `fetch_and(!LOOK)`. Decided? Then it acts, and is done.
 //! 2. was LOOK set, or is a look owed? Then it looks; if the condition is met it decides, and acts.

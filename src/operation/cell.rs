@@ -105,7 +105,13 @@ impl<O, L: Default> Cell<O, L> {
         }
         // Release: the state that the caller changed before it came is seen by the look that this asks for; the claim in
         // `hold` acquires it. A read-modify-write, so that no mark of another thread and no decision is overwritten.
-        self.word.fetch_or(BUSY | LOOK, Ordering::AcqRel) & BUSY == 0
+        if self.word.fetch_or(BUSY | LOOK, Ordering::AcqRel) & BUSY != 0 {
+            return false;
+        }
+        // The holder has let go between the two. The mark is the look that the caller owes now, not one more. Acquire: of
+        // what those who have marked meanwhile have published, since that look is theirs too.
+        self.word.fetch_and(!LOOK, Ordering::Acquire);
+        true
     }
 
     /// Asks for another look at an operation that the caller holds.
