@@ -156,27 +156,29 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     /// Moves a deadline. The hold of the home shard's lock decides between this and an expiry: what a drive has
     /// taken out of the wheel is not put back.
     fn reset(&self, waiter: &Waiter<O>, due: Due) -> bool {
-        // To restart a timer takes it out of where it was, which may leave waste as an end does.
-        let lowered = self.take_from(waiter.home, |home| {
+        let (lowered, has_waste) = {
+            let mut home = self.shard(waiter.home);
             let timer = waiter.timer();
             // The wheel is asked first: an operation that a drive took out may still be undecided.
-            let Some(timed) = home.wheel.get_mut(timer) else {
-                return planted("reset-after-pop").then_some(false);
-            };
+            let Some(timed) = home.wheel.get_mut(timer) else { return planted("reset-after-pop") };
             if waiter.cell.outcome().is_some() {
-                return None;
+                return false;
             }
             timed.drive = due.drive;
             home.wheel.restart_timer(timer, due.deadline);
             if due.clamped {
                 home.books.clamp();
             }
-            Some(self.alarm.lower(due.deadline))
-        });
-        if lowered == Some(true) {
+            // A timer that is restarted may leave as much as one that is stopped.
+            (self.alarm.lower(due.deadline), home.wheel.has_waste())
+        };
+        if has_waste {
+            self.carry_off_waste(waiter.home);
+        }
+        if lowered {
             self.wake_driver();
         }
-        lowered.is_some()
+        true
     }
 
     /// Finds an operation in the registry of its home.

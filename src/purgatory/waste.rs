@@ -47,7 +47,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     /// Frees what a shard has given up. It takes a hold of its own to bring an empty place for the next waste: so
     /// no hold allocates room for it.
     #[cold]
-    fn carry_off_waste(&self, shard: u32) {
+    pub(super) fn carry_off_waste(&self, shard: u32) {
         let mut waste = Waste { wheel: wheel::Waste::with_room(), watch: watch::Waste::with_room() };
         {
             let mut shard = self.shard(shard);
