@@ -152,6 +152,8 @@ impl<O, L: Default> Cell<O, L> {
         mut owed: bool,
         mut look: impl FnMut(&mut O, &L) -> Look,
     ) -> Spell<'a, O, L> {
+        // No look begins after a decision.
+        owed &= self.outcome().is_none();
         for _ in 0..MAX_ROUNDS {
             // 1. Claim the look. Acquire: of the hold, and of the state that every marker published. It is claimed
             //    before the look, so that a mark that comes during the look asks for another one.
@@ -317,6 +319,14 @@ mod tests {
             Look::NotMet
         });
         assert_eq!((spell, looks), (Ended::LetGo, 2));
+    }
+
+    #[test]
+    fn a_look_that_is_owed_does_not_begin_after_a_decision() {
+        let cell = cell(0);
+        assert_eq!(cell.decide(Outcome::Forced), Decision::Left);
+        let spell = hold(&cell, true, || unreachable!("it is decided"));
+        assert_eq!(spell, Ended::Decided(Outcome::Forced, false));
     }
 
     #[test]

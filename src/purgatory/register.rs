@@ -98,9 +98,8 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
             held.links().push(link);
         }
         let id = OperationId { purgatory: self.number, home, timer };
-        // 4. and 5. No look begins after a decision: that is found there.
-        let owed = waiter.cell.outcome().is_none() && !planted("no-second-look");
-        let ended = self.hold(&waiter, held, owed, call);
+        // 4. and 5.
+        let ended = self.hold(&waiter, held, !planted("no-second-look"), call);
         self.drop_keys_in_turn(spare, call);
         Ok(match ended {
             Some((outcome, _)) => Registration::Completed(outcome),
