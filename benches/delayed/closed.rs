@@ -13,6 +13,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+const TWO_SPEEDS: &str = "With two threads that share keys a machine may have two speeds, two or three times apart, by how \
+    far its cores are from each other; a virtual one changes between them by itself, for either place.";
+
 /// Operations that a thread keeps.
 const RING: usize = 1000;
 
@@ -87,7 +90,7 @@ pub(crate) fn run() {
             ]);
         }
     }
-    println!("\n### Closed loop, timeout {:?}\n\n{table}", timeout());
+    println!("\n### Closed loop, timeout {:?}\n\n{TWO_SPEEDS}\n\n{table}", timeout());
 }
 
 /// What one run has shown.
