@@ -228,11 +228,13 @@ fn main() {
         let sizes = powers(1_000, 10_000, 100_000);
         lines.push(line(title, "watchers", sizes, move |n| on_one_key(n, numbered)));
     }
-    let path = std::env::args().find_map(|arg| arg.strip_prefix("--svg=").map(str::to_owned));
-    let path =
-        path.unwrap_or_else(|| concat!(env!("CARGO_MANIFEST_DIR"), "/../target/scaling.svg").to_owned());
-    match std::fs::write(&path, svg::draw("Cost of a turn, ns", &lines)) {
-        Ok(()) => println!("\nDrawn in `{}`.", path.rsplit('/').next().unwrap_or(&path)),
+    let given = std::env::args().find_map(|arg| arg.strip_prefix("--svg=").map(str::to_owned));
+    let (path, shown) = match &given {
+        Some(path) => (path.as_str(), path.as_str()),
+        None => (concat!(env!("CARGO_MANIFEST_DIR"), "/../target/scaling.svg"), "target/scaling.svg"),
+    };
+    match std::fs::write(path, svg::draw("Cost of a turn, ns", &lines)) {
+        Ok(()) => println!("\nDrawn in `{shown}`."),
         Err(error) => println!("\nNot drawn: {error}."),
     }
 }
