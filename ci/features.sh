@@ -1,6 +1,36 @@
 #!/usr/bin/env bash
-# Each feature alone, none and all: the library must build with any of them.
+# The library with every set of its features, `std` off too; its tests and examples with each of them; and that it
+# leaves std alone where it says so.
 . "$(dirname "$0")/lib.sh"
-need_tools
 
-cargo-hack hack check --locked --each-feature -p ixion
+# Every set of features, but those that another one of them switches on. Not by cargo-hack, which names no package where it
+# is the root's: cargo then takes the benches along, and these need `std`.
+sets=$(cargo metadata --locked --no-deps --format-version 1 | python3 -c '
+import itertools, json, sys
+packages = json.load(sys.stdin)["packages"]
+features = next(it for it in packages if it["name"] == "ixion")["features"]
+def implied(name):
+    return {name}.union(*(implied(it) for it in features[name] if it in features))
+names = sorted(features.keys() - {"default"})
+sets = itertools.chain.from_iterable(itertools.combinations(names, n) for n in range(len(names) + 1))
+closed = {frozenset().union(*map(implied, it)) for it in sets}
+for names in sorted(map(sorted, closed), key=lambda it: (len(it), it)):
+    print(",".join(names))
+')
+while read -r set; do
+    echo "--- features: ${set:-none}"
+    clippy=(cargo clippy --locked --quiet -p ixion --no-default-features --features "$set")
+    "${clippy[@]}" --lib -- -D warnings
+    # Dev-dependencies switch `std` on, so this is each of the others by itself. All at once: ci/lint.sh.
+    [[ $set = *,*,* ]] || "${clippy[@]}" --all-targets -- -D warnings
+done <<<"$sets"
+
+echo "--- without std"
+# In a directory of its own: the cfg is for all that is built, and nothing else needs to be built twice for it.
+no_std() {
+    RUSTFLAGS="--cfg ixion_no_std" cargo check --locked --quiet -p ixion-no-std --target-dir target/no-std "$@"
+}
+no_std
+output=$(no_std --features std 2>&1) && fail "tests/no-std does not see that std is linked"
+grep -q 'duplicate lang item .panic_impl' <<<"$output" ||
+    fail "tests/no-std fails with std, but not since that is linked: $output"

@@ -21,10 +21,9 @@ done
     echo "llvm-$(llvm_version) is missing: ci/tests.sh and ci/sanitizers.sh need it"
 
 cargo --version
-for tool in cargo-nextest cargo-deny cargo-fuzz cargo-hack cargo-llvm-cov cargo-shear taplo typos; do
+for tool in cargo-nextest cargo-deny cargo-fuzz cargo-llvm-cov cargo-shear taplo typos; do
     case $tool in
     cargo-nextest) version=$("$tool" nextest --version) ;;
-    cargo-hack) version=$("$tool" hack --version) ;;
     cargo-llvm-cov) version=$("$tool" llvm-cov --version) ;;
     *) version=$("$tool" --version) ;;
     esac

@@ -74,22 +74,37 @@
 //! * [`kafka`]: the delayed operations of a Kafka-like broker, over traits that the broker implements.
 //! * [`design`]: the protocol, its races and their answers, and what was rejected.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(feature = "std"), no_std)]
+#![cfg_attr(not(feature = "std"), allow(dead_code, unused_imports, reason = "the purgatory uses the rest"))]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types))]
+#![cfg_attr(docsrs, feature(doc_cfg), doc(auto_cfg(hide(feature = "std"))))]
 
+extern crate alloc;
+
+#[cfg(feature = "std")]
 mod alarm;
+#[cfg(feature = "std")]
 pub mod clock;
+#[cfg(feature = "std")]
 pub mod design;
+#[cfg(feature = "std")]
 pub mod expirer;
 mod fault;
+#[cfg(feature = "std")]
 pub mod kafka;
+#[cfg(feature = "std")]
 pub mod metrics;
+#[cfg(feature = "std")]
 pub mod operation;
+#[cfg(feature = "std")]
 pub mod purgatory;
 mod steps;
+#[cfg(feature = "std")]
 mod sync;
 #[cfg(any(test, feature = "test-util"))]
 pub mod testing;
 pub mod tick;
+#[cfg(feature = "std")]
 mod trampoline;
 pub mod wheel;
 
@@ -97,10 +112,15 @@ pub mod wheel;
 #[doc(hidden)]
 pub use sync::modelled::time as model_time;
 
+#[cfg(feature = "std")]
 pub use clock::{Clock, ManualClock, SystemClock};
+#[cfg(feature = "std")]
 pub use expirer::Expirer;
+#[cfg(feature = "std")]
 pub use metrics::Stats;
+#[cfg(feature = "std")]
 pub use operation::{BoxedOperation, DelayedOperation, Outcome};
+#[cfg(feature = "std")]
 pub use purgatory::{
     Builder, Cancelled, CaughtPanic, Drive, Equivalent, HandedBack, OperationId, PanicPlace, Purgatory,
     Registration, RejectReason, Rejected, Watch,

@@ -6,8 +6,8 @@
 //!
 //! This module is pure: it reads no clock and starts no thread.
 
-use std::fmt;
-use std::time::Duration;
+use core::fmt;
+use core::time::Duration;
 
 const NANOS_PER_SEC: u128 = 1_000_000_000;
 

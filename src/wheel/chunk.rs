@@ -4,7 +4,9 @@
 //! closed, and from then on only loses timers. It is packed once and takes part in a merger when nearly all are gone;
 //! what is copied and renumbered for a timer that is stopped is half an entry and an eighth of a slot.
 
-use std::num::NonZeroU32;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::num::NonZeroU32;
 
 use crate::steps;
 
@@ -127,7 +129,7 @@ impl Body {
         let mut entries = Vec::with_capacity(room);
         entries.extend_from_slice(&self.entries[..room.min(self.entries.len())]);
         entries.resize(room, [0; 3]);
-        std::mem::replace(&mut self.entries, entries.into_boxed_slice())
+        core::mem::replace(&mut self.entries, entries.into_boxed_slice())
     }
 }
 
@@ -218,7 +220,7 @@ impl Head {
 /// The numbers of the bits that are set, from the lowest on.
 #[inline]
 pub(super) fn bits(mut rest: u64) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
+    core::iter::from_fn(move || {
         let bit = rest.trailing_zeros() as usize;
         (rest != 0).then(|| {
             rest &= rest - 1;

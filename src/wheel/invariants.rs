@@ -1,5 +1,7 @@
 //! What is always true of a wheel.
 
+use alloc::vec::Vec;
+
 use super::chunk::Place;
 use super::{LAST, TimingWheel, level};
 

@@ -1,6 +1,6 @@
 //! The timers that were started with a deadline that the wheel had already passed.
 
-use std::collections::BTreeMap;
+use alloc::collections::BTreeMap;
 
 use crate::steps;
 

@@ -1,5 +1,8 @@
 //! The levels of the wheel: 11 rings of 64 buckets, and which of them are occupied.
 
+use alloc::boxed::Box;
+use alloc::vec;
+
 use super::chunk::{NIL, Place};
 use super::pool::Chunks;
 use crate::fault::planted;

@@ -82,7 +82,7 @@ mod timer;
 mod turn;
 mod waste;
 
-use std::fmt;
+use core::fmt;
 
 use chunk::Place;
 use late::Late;

@@ -1,5 +1,8 @@
 //! All chunks of a wheel, in a pool: what is done to a chunk by its number.
 
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
 use super::chunk::{Body, CHUNK, Entry, FEW, Head, LOOK, LOST, MERGE, NIL, PACK, Place, bits, deadline};
 use crate::steps;
 
@@ -217,8 +220,8 @@ impl Chunks {
     pub(super) fn drain(&mut self, chunk: u32) -> Drained {
         let (head, body) = self.both(chunk);
         head.count = 0;
-        let live = std::mem::take(&mut head.live);
-        let (entries, kept) = (std::mem::take(&mut body.entries), body.kept);
+        let live = core::mem::take(&mut head.live);
+        let (entries, kept) = (core::mem::take(&mut body.entries), body.kept);
         Drained { live, body: Body { entries, kept, ..Body::default() } }
     }
 
@@ -285,7 +288,7 @@ impl Chunks {
                 break;
             }
             if let Some(bare) = self.spare.pop() {
-                let room = std::mem::take(&mut self.both(bare).1.entries);
+                let room = core::mem::take(&mut self.both(bare).1.entries);
                 self.discard(room);
                 self.bare.push(bare);
             }
@@ -331,7 +334,7 @@ impl Chunks {
         assert!((chunk as usize) < (1 << 32) / CHUNK, "the wheel holds as many timers as it can");
         self.count += 1;
         if self.segments.len() == split(chunk).0 {
-            let bodies = std::array::from_fn(|_| Body::default());
+            let bodies = core::array::from_fn(|_| Body::default());
             self.segments.push(Box::new(Segment { heads: [Head::EMPTY; SEGMENT], bodies }));
             // Room for each of them, so that to take one back allocates nothing.
             let all = self.segments.len() * SEGMENT;

@@ -1,6 +1,8 @@
 //! Where the timers' items live: a slab in segments, whose indices are handed out with a generation.
 
-use std::num::NonZeroU32;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::num::NonZeroU32;
 
 use super::chunk::Place;
 use super::timer::TimerId;
@@ -162,7 +164,7 @@ impl<T> Slots<T> {
     pub(super) fn touch(&self, indices: impl Iterator<Item = u32>) {
         let taken =
             indices.filter(|index| self.slot(*index).is_some_and(|it| matches!(it, Slot::Taken { .. })));
-        std::hint::black_box(taken.count());
+        core::hint::black_box(taken.count());
     }
 
     #[inline]
@@ -395,14 +397,14 @@ impl<T> Slots<T> {
         let segment = &mut self.segments[at];
         debug_assert_eq!(segment.taken, 0);
         self.vacant -= segment.free.iter().map(|row| row.count_ones() as usize).sum::<usize>();
-        let slots = std::mem::take(&mut self.slots[at]);
+        let slots = core::mem::take(&mut self.slots[at]);
         if let Some(waste) = &mut self.waste {
             waste.push(slots);
         }
         segment.free = [0; ROWS];
         segment.rows = 0;
         segment.first = segment.fresh;
-        let open_at = std::mem::replace(&mut segment.open_at, CLOSED);
+        let open_at = core::mem::replace(&mut segment.open_at, CLOSED);
         // A segment with a slot that is retired is retired as a whole: 1024 of 2^32 indices are lost for every
         // 2^32 uses of one of them.
         if segment.fresh != 0 {
@@ -436,7 +438,7 @@ impl<T> Slot<T> {
             Slot::Taken { generation, .. } => next_generation(generation),
             Slot::Vacant { .. } => unreachable!("only a taken slot is vacated"),
         };
-        match std::mem::replace(self, Slot::Vacant { generation: next }) {
+        match core::mem::replace(self, Slot::Vacant { generation: next }) {
             Slot::Taken { generation, place, item } => (generation, place, item),
             Slot::Vacant { .. } => unreachable!("it was taken a moment ago"),
         }

@@ -1,7 +1,7 @@
 //! What a caller sees of a timer: its name, and what it comes to.
 
-use std::fmt;
-use std::num::NonZeroU32;
+use core::fmt;
+use core::num::NonZeroU32;
 
 use crate::tick::Tick;
 

@@ -1,6 +1,9 @@
 //! For an owner that holds a lock while it uses the wheel: what segments give back is kept until the owner takes it, and
 //! is freed where no lock is held. An allocator may take milliseconds to take back a large block.
 
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
 use super::TimingWheel;
 use super::chunk::Entry;
 use super::slots::Slot;
@@ -40,8 +43,8 @@ impl<T> TimingWheel<T> {
     /// Gives the waste away, and takes an empty place for more of it.
     pub(crate) fn exchange_waste(&mut self, empty: &mut Waste<T>) {
         if let (Some(slots), Some(rooms)) = (&mut self.slots.waste, &mut self.levels.chunks.waste) {
-            std::mem::swap(slots, &mut empty.slots);
-            std::mem::swap(rooms, &mut empty.rooms);
+            core::mem::swap(slots, &mut empty.slots);
+            core::mem::swap(rooms, &mut empty.rooms);
         }
     }
 }

@@ -84,13 +84,13 @@ pub(crate) fn layers(source: &Source) -> Vec<String> {
     paths.iter().filter_map(|path| Some(breach(source, path.line, &refused(path)?))).collect()
 }
 
-/// The pure modules know no clock, lock or thread.
+/// The pure modules know no clock, lock or thread: nothing that needs an operating system, so that they are there without std.
 pub(crate) fn pure(source: &Source) -> Vec<String> {
     if !module(source).is_some_and(|module| PURE.contains(&module)) {
         return Vec::new();
     }
-    find(source, "a pure module knows no clock, lock or thread", |segments| {
-        matches!(segments, ["std" | "core", "sync" | "thread", ..])
+    find(source, "a pure module knows no clock, lock or thread, nor std", |segments| {
+        matches!(segments, ["std", ..] | ["core" | "alloc", "sync", ..])
             || segments.iter().any(|name| matches!(*name, "Instant" | "SystemTime"))
     })
 }
