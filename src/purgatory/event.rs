@@ -12,7 +12,7 @@ use crate::purgatory::results::{Cancelled, HandedBack, OperationId};
 use crate::purgatory::watch::{Reach, Taken};
 use crate::sync::{Arc, planted};
 use crate::trampoline::Call;
-use hashbrown::Equivalent;
+use equivalent::Equivalent;
 use std::hash::Hash;
 use std::ops::ControlFlow;
 use std::time::Duration;

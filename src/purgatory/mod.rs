@@ -36,7 +36,7 @@ mod waste;
 mod watch;
 
 pub use builder::Builder;
-pub use hashbrown::Equivalent;
+pub use equivalent::Equivalent;
 pub use panics::{CaughtPanic, PanicPlace};
 pub use results::{Cancelled, Drive, HandedBack, OperationId, Registration, RejectReason, Rejected, Watch};
 

@@ -17,7 +17,7 @@ use crate::purgatory::pool::{Pool, Segments};
 use crate::purgatory::table::{self, KeyTable};
 use crate::steps;
 use crate::sync::{MODELLED, planted};
-use hashbrown::Equivalent;
+use equivalent::Equivalent;
 use smallvec::SmallVec;
 
 /// How many watchers one step takes out under one hold of the lock: at about 10 ns each less than a microsecond.
