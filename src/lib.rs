@@ -91,6 +91,8 @@ pub mod design;
 pub mod expirer;
 mod fault;
 #[cfg(feature = "std")]
+pub mod guide;
+#[cfg(feature = "std")]
 pub mod kafka;
 #[cfg(feature = "std")]
 pub mod metrics;

@@ -23,6 +23,7 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
     ("kafka", PUBLIC),
     ("testing", PUBLIC),
     ("design", &[]),
+    ("guide", &[]),
 ];
 
 /// What a front end uses: what any user of the library can, and nothing further in. See [`ROOT`].
