@@ -1,6 +1,8 @@
 //! The rules of the house that no compiler holds: layers, seams, sizes, words. One test reads the repository; the others
 //! plant a breach of each rule and demand that it is seen.
 
+#[path = "tidy/names.rs"]
+mod names;
 #[path = "tidy/rules.rs"]
 mod rules;
 #[path = "tidy/source.rs"]
@@ -20,6 +22,46 @@ fn the_repository_is_tidy() {
     assert!(sources.iter().any(|source| source.path == "src/lib.rs"), "the library was read");
     let breaches: Vec<String> = sources.iter().flat_map(rules::check).collect();
     assert!(breaches.is_empty(), "{} breaches:\n{}", breaches.len(), breaches.join("\n"));
+}
+
+#[test]
+fn the_texts_name_only_what_exists() {
+    let (sources, root) = (repository(), Path::new(env!("CARGO_MANIFEST_DIR")));
+    let mut breaches = names::missing_tests(&sources);
+    breaches.extend(names::dead_links(&sources, |file| root.join(file).exists()));
+    assert!(breaches.is_empty(), "{} breaches:\n{}", breaches.len(), breaches.join("\n"));
+}
+
+#[test]
+fn a_name_of_no_test_is_seen() {
+    let missing = |text: &str| {
+        let code =
+            "fn a_helper_of_the_tests() {}\n#[test]\nfn all_is_well_here() { a_helper_of_the_tests() }";
+        let sources = [Source::new("tests/it/calm.rs", code), Source::new("src/guide/page.rs", text)];
+        names::missing_tests(&sources).len()
+    };
+    assert_eq!(missing("//! `it::calm::all_is_well_here`, `calm::all_is_…`, `it: all_is_well_here`"), 0);
+    assert_eq!(
+        missing("//! `it::storm::all_is_well_here`, `it::calm::all_is_well_there`, `storm::all_is_…`"),
+        3
+    );
+    assert_eq!(
+        missing("//! `a_helper_of_the_tests`, `try_complete`, `Type::a_b_c_d`, `no name_of_any_test`"),
+        0
+    );
+    assert_eq!(missing("//! `it::calm::a_helper_of_the_tests`, `a_helper_of_no_test`"), 2);
+}
+
+#[test]
+fn a_link_that_leads_nowhere_is_seen() {
+    let dead = |path: &str, text: &str| {
+        names::dead_links(&[Source::new(path, text)], |file| file == Path::new("docs/page.md")).len()
+    };
+    assert_eq!(dead("docs/README.md", "[a](page.md), [b](page.md#part), [c](https://a.b), [d](#part)"), 0);
+    assert_eq!(dead("docs/README.md", "[a](other.md) and [b](docs/page.md)"), 2);
+    let file =
+        |name| format!("//! [a]({}{name}) [b](crate::b)", "https://github.com/ixion-rs/ixion/blob/main/");
+    assert_eq!((dead("src/lib.rs", &file("docs/page.md")), dead("src/lib.rs", &file("page.md"))), (0, 1));
 }
 
 #[test]
