@@ -1,17 +1,44 @@
 //! An engine for **delayed operations**: requests that cannot be answered when they come.
 //!
-//! A produce request waits for its replicas, a long poll for bytes, a group for its members, a lease for its renewal. Each
-//! wait is ended by *another* request; and if none comes in time there must be an answer all the same.
+//! # The problem
 //!
-//! **The simple way** is a list of waiting requests, a lock, and a thread that looks every few milliseconds. It loses an
-//! event that comes between the look and the entry in the list; it answers twice when the event and the timeout
-//! meet; it keeps what is answered until somebody cleans up; it deadlocks when an answer brings about the next event.
+//! A long poll waits for bytes, a produce request for its replicas, a job for a free worker, a session for its renewal. Each
+//! wait is ended by *another* request, which does not know who waits; and if none comes in time there must be an
+//! answer all the same. There may be a hundred thousand of them, most of them end by an event, and many wait on several things.
 //!
-//! **This way.** Operations wait in a [`Purgatory`], watched on keys, with a deadline in a [`TimingWheel`]. Whoever changes
-//! the state that they wait for calls [`check_and_complete`](Purgatory::check_and_complete) for its key. Whatever comes
-//! first, event, timeout, cancellation or shutdown, decides once how an operation ends, and nothing of it is kept.
+//! # The simple ways, and where they fail
 //!
-//! # Example
+//! | | what goes wrong |
+//! |---|---|
+//! | **A thread or a task for each request, with a sleep** | whoever brings the event about must find the sleeper, and wake it before its time, not twice and not too late. That needs a list, a lock, and a flag: the rest of this table |
+//! | **A loop that looks every few milliseconds** | late by half the interval for everybody, busy when nothing happens, and each turn costs a look for each request |
+//! | **A `Condvar` or a `Notify` for each key** | an event wakes all that wait on the key, to look and sleep again. An event between the look and the sleep is lost, unless both are under the lock of the event. A request on two keys needs two threads |
+//! | **A `BinaryHeap` of deadlines** | nearly every request ends before its deadline, and its entry stays, or is searched for. Starting is O(log n) |
+//! | **A `DelayQueue` beside a map of what waits by key** | two structures for one fact. The event and the timeout meet, and answer twice; or the one has taken it out and the other panics, or leaks what it did not find |
+//! | **Kafka's purgatory** | all of this is solved, at a price: what has ended stays until a purge, an event asks everybody on the key, one slow look stops the expiry of all. See [`guide::from_kafka`] |
+//!
+//! # This way
+//!
+//! Operations wait in a [`Purgatory`], watched on any number of keys, with a deadline in a [`TimingWheel`].
+//!
+//! ```text
+//!    a request that must wait                     an event                        time
+//!               │                                    │                             │
+//!    try_complete_else_watch             check_and_complete(key)     Expirer, or expire() by hand
+//!               │                                    │                             │
+//!       look, watch, look again           look at those on the key      take out what is due
+//!               └───────────────┬────────────────────┴─────────────┬───────────────┘
+//!                               │   whoever comes first decides    │
+//!                               └───────▶ on_complete(outcome) ◀───┘     once; nothing is kept
+//! ```
+//!
+//! An operation is a value with two methods: [`try_complete`](DelayedOperation::try_complete) says whether what it waits for
+//! is there, and [`on_complete`](DelayedOperation::on_complete) answers. Whoever changes the state calls
+//! [`check_and_complete`](Purgatory::check_and_complete) afterwards. Event, timeout, cancellation and shutdown may come at the same
+//! moment: the first decides, in one atomic step, and takes the operation out of the wheel and of all its lists. Nobody
+//! waits for a thread that is inside an operation, and none of your code runs under a lock.
+//!
+//! # By hand
 //!
 //! ```
 //! use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory};
@@ -38,14 +65,26 @@
 //!     let poll = Poll { log: log.clone(), offset };
 //!     let _ = purgatory.try_complete_else_watch(poll, Duration::from_millis(500), ["orders"])?;
 //! }
-//! log.lock().unwrap().push("first".to_owned());
-//! assert_eq!(purgatory.check_and_complete("orders"), 1); // Satisfied: ["first"]
+//! log.lock().unwrap().push("first".to_owned()); // first the state,
+//! assert_eq!(purgatory.check_and_complete("orders"), 1); // then the signal. Prints: Satisfied: ["first"]
 //!
 //! clock.advance(Duration::from_millis(500));
-//! assert_eq!(purgatory.expire().expired, 1); // Expired: []
+//! assert_eq!(purgatory.expire().expired, 1); // Prints: Expired: []
 //! assert!(purgatory.is_empty() && purgatory.watched() == 0);
 //! # Ok::<(), ixion::RejectReason>(())
 //! ```
+//!
+//! [`guide::by_hand`] prints each look of a longer one, and draws the wheel.
+//!
+//! # What it costs
+//!
+//! An operation that waits on up to four keys is one allocation. To register it and to end it is O(keys), with a lock for each
+//! shard that its keys are in; a timer starts, stops and moves in O(1). An event costs a look for each that waits on its
+//! key, or, [at numbers](Watch::at), for each that it reaches. With nothing due the expirer sleeps.
+//! [`guide::costs`] has each method; `ci/bench.sh` measures, beside rivals.
+//!
+//! It is not for one task that waits for one thing: your runtime's timeout does that ([`guide::from_tokio`]). It keeps everything in
+//! memory. And it does not make a clock finer than the operating system's.
 //!
 //! # Guarantees
 //!
@@ -59,6 +98,7 @@
 //! | nothing is kept | What has ended leaves the wheel and all its lists at once. No purge; every count is exact at a quiet point. |
 //! | panics stay put | A panic ends its own operation, is counted and reported, and nothing else notices. |
 //! | any duration | Every `Duration` is legal, at any uptime; `Duration::MAX` is never. |
+//! | bounded pauses | No lock is held for more than a bounded number of small steps, whatever is due. |
 //! | idle is free | With nothing due the expirer sleeps. |
 //! | order | By deadline, then, within a shard, by registration or last reset; `shards(1)` makes that all of it. |
 //! | the books balance | registered = satisfied + expired + forced + cancelled + shut down + panicked + pending. |
@@ -67,10 +107,13 @@
 //! | many clocks | A test moves a clock by hand; everything else is as it ships. |
 //! | no `unsafe` | `#![forbid(unsafe_code)]`. |
 //!
-//! # The modules
+//! [`guide::guarantees`] has them in full, with the tests that show each.
 //!
+//! # Where to go from here
+//!
+//! * [`guide`]: recipes, costs, coming from Kafka or from tokio, the words.
 //! * [`purgatory`]: where operations wait; [`operation`]: what they are; [`expirer`]: the thread that drives.
-//! * [`wheel`]: the timing wheel, usable alone; [`tick`] and [`clock`]: time.
+//! * [`wheel`]: the timing wheel, usable alone; [`tick`] and [`clock`]: time; [`metrics`]: the books.
 //! * [`kafka`]: the delayed operations of a Kafka-like broker, over traits that the broker implements.
 //! * [`design`]: the protocol, its races and their answers, and what was rejected.
 #![forbid(unsafe_code)]
@@ -109,6 +152,11 @@ pub mod tick;
 #[cfg(feature = "std")]
 mod trampoline;
 pub mod wheel;
+
+/// The code of the README is run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
 
 #[cfg(any(ixion_loom, ixion_shuttle))]
 #[doc(hidden)]
