@@ -148,11 +148,14 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     ///
     /// # Complexity
     ///
-    /// O(keys), with one hold of a lock for all keys that live in the first one's shard, up to 64, and one for each other.
+    /// O(keys), with one hold of a lock for those of the first sixteen keys that live in the first one's shard, and one for each
+    /// other key.
     ///
     /// An operation that waits on up to four keys is one allocation, and its end is none. With five keys it is three, and a
     /// fourth when it ends; with more keys its lists of them grow as vectors do. Tables grow with the number of operations
     /// and shrink after a burst.
+    ///
+    #[doc = include_str!("docs/try_complete_else_watch.md")]
     #[doc(alias = "tryCompleteElseWatch")]
     pub fn try_complete_else_watch(
         &self,
@@ -181,6 +184,8 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     /// # Complexity
     ///
     /// O(keys), and O(log n) for each key that is watched at a number, with n such watches in a shard.
+    ///
+    #[doc = include_str!("docs/try_complete_else_watch_at.md")]
     pub fn try_complete_else_watch_at(
         &self,
         op: O,
@@ -199,8 +204,12 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     /// # Complexity
     ///
     /// One look for each operation on the key. If nobody waits: one uncontended lock and no allocation.
+    ///
+    #[doc = include_str!("docs/check_and_complete.md")]
     #[doc(alias = "checkAndComplete")]
     #[doc(alias = "notify")]
+    #[doc(alias = "signal")]
+    #[doc(alias = "wake")]
     pub fn check_and_complete<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> usize {
         self.engine.check_and_complete(key, u64::MAX)
     }
@@ -213,6 +222,10 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     /// # Complexity
     ///
     /// O(log n) and one look for each operation that is reached, however many wait for more.
+    ///
+    #[doc = include_str!("docs/check_and_complete_up_to.md")]
+    #[doc(alias = "ThresholdPurgatory")]
+    #[doc(alias = "maybeComplete")]
     pub fn check_and_complete_up_to<Q: Hash + Equivalent<K> + ?Sized>(
         &self,
         key: &Q,
@@ -222,12 +235,16 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     }
 
     /// Completes an operation with `Forced`. Returns whether this call decided that.
+    ///
+    #[doc = include_str!("docs/force_complete.md")]
     #[doc(alias = "forceComplete")]
     pub fn force_complete(&self, id: OperationId) -> bool {
         self.engine.force_complete(id)
     }
 
     /// Completes all operations that wait on the key with `Forced`. Returns how many this call decided.
+    ///
+    #[doc = include_str!("docs/force_complete_for_key.md")]
     pub fn force_complete_for_key<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> usize {
         self.engine.force_complete_for_key(key)
     }
@@ -237,16 +254,24 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     /// A drive that has begun to expire the operation has won: the answer is `Gone`, and it is completed once. A drive
     /// decides what is due in steps, each before the first of its callbacks: a callback that cancels others which are due
     /// at the same tick may be too late for some, and in time for those behind.
+    ///
+    #[doc = include_str!("docs/cancel.md")]
+    #[doc(alias = "remove")]
     pub fn cancel(&self, id: OperationId) -> Cancelled<O> {
         self.engine.cancel(id)
     }
 
     /// Takes out the operation that waits on the key and was registered first; those at a number come after the others.
+    ///
+    #[doc = include_str!("docs/cancel_first.md")]
+    #[doc(alias = "notify_one")]
     pub fn cancel_first<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> Cancelled<O> {
         self.engine.cancel_first(key)
     }
 
     /// Takes out all operations that wait on the key; from their other keys too.
+    ///
+    #[doc = include_str!("docs/cancel_for_key.md")]
     #[doc(alias = "cancelForKey")]
     pub fn cancel_for_key<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> HandedBack<O> {
         self.engine.cancel_for_key(key)
@@ -259,6 +284,10 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     /// even if it has passed.
     ///
     /// Runs no look and no callback: a lock that these take may be held.
+    ///
+    /// # Complexity
+    ///
+    /// O(1), with two locks, one after the other.
     ///
     /// # Examples
     ///
@@ -290,6 +319,8 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     /// # Ok::<(), ixion::RejectReason>(())
     /// ```
     #[doc(alias = "extend")]
+    #[doc(alias = "renew")]
+    #[doc(alias = "reschedule")]
     pub fn reset_timeout(&self, id: OperationId, timeout: Duration) -> bool {
         self.engine.reset_timeout(id, timeout)
     }
@@ -298,6 +329,8 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     ///
     /// To keep one timer for a key and arm it again and again, reset the key, and register if the answer is 0; a second
     /// registration is a second timer.
+    ///
+    #[doc = include_str!("docs/reset_timeout_for_key.md")]
     pub fn reset_timeout_for_key<Q: Hash + Equivalent<K> + ?Sized>(
         &self,
         key: &Q,
@@ -306,7 +339,9 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
         self.engine.reset_timeout_for_key(key, timeout)
     }
 
-    /// Whether an operation waits on the key.
+    /// Whether an operation waits on the key. The answer may be old when it comes: a signal need not ask.
+    ///
+    #[doc = include_str!("docs/contains_key.md")]
     #[must_use]
     pub fn contains_key<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> bool {
         let hash = self.engine.hash(key);
@@ -315,31 +350,44 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
 
     /// Returns the number of operations that wait. Exact at every quiet point; while a thread is inside an operation
     /// that was decided, that one still counts.
+    ///
+    #[doc = include_str!("docs/len.md")]
     #[must_use]
     #[doc(alias = "numDelayed")]
+    #[doc(alias = "NumDelayedOperations")]
     pub fn len(&self) -> usize {
         self.engine.sum(|shard| shard.books.pending())
     }
 
     /// Whether no operation waits.
+    ///
+    #[doc = include_str!("docs/is_empty.md")]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Returns the number of entries in all watch lists: an operation on three keys is three.
+    ///
+    #[doc = include_str!("docs/watched.md")]
+    #[doc(alias = "PurgatorySize")]
     #[must_use]
     pub fn watched(&self) -> usize {
         self.engine.sum(|shard| shard.watch.watchers())
     }
 
     /// Returns the number of keys that somebody waits on.
+    ///
+    #[doc = include_str!("docs/key_count.md")]
     #[must_use]
     pub fn key_count(&self) -> usize {
         self.engine.sum(|shard| shard.watch.keys())
     }
 
     /// Returns the books. One lock a shard.
+    ///
+    #[doc = include_str!("docs/stats.md")]
+    #[doc(alias = "metrics")]
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.engine.stats()
@@ -358,13 +406,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     /// For tests and event loops; with an [`Expirer`](crate::Expirer) nobody needs to call it. Of a long chain of callbacks
     /// a pass leaves the rest to the next call: then `more` is false and `next` has passed.
     ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use ixion::{BoxedOperation, ManualClock, Purgatory};
-    /// # let purgatory: Purgatory<u32> = Purgatory::builder("p").clock(ManualClock::new()).build();
-    /// while purgatory.expire().more {}
-    /// ```
+    #[doc = include_str!("docs/expire.md")]
     #[doc(alias = "advanceClock")]
     #[doc(alias = "poll")]
     pub fn expire(&self) -> Drive {
@@ -376,12 +418,18 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     ///
     /// Never too late, and exact as a rule. Where the earliest of more than sixteen thousand operations with deadlines near
     /// each other was stopped, it may be too early, a few times at most: a drive then finds nothing due.
+    ///
+    #[doc = include_str!("docs/next_expiration.md")]
+    #[doc(alias = "next_deadline")]
     #[must_use]
     pub fn next_expiration(&self) -> Option<Tick> {
         self.engine.next_expiration()
     }
 
     /// Returns the time until [`next_expiration`](Self::next_expiration); zero if that has passed.
+    ///
+    #[doc = include_str!("docs/time_to_next.md")]
+    #[doc(alias = "poll_timeout")]
     #[must_use]
     pub fn time_to_next(&self) -> Option<Duration> {
         self.engine.time_to_next()
@@ -395,6 +443,9 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     /// So callbacks may still run on other threads after this, of operations that they were inside or that a drive had
     /// decided before; what those register is refused. To wait for them, drop the [`Expirer`](crate::Expirer), which
     /// joins its thread.
+    ///
+    #[doc = include_str!("docs/shutdown.md")]
+    #[doc(alias = "close")]
     pub fn shutdown(&self) -> usize {
         self.engine.shutdown()
     }
@@ -403,11 +454,16 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     ///
     /// An operation that another thread is inside is completed by that thread with `Shutdown` and counted as
     /// [`busy`](HandedBack::busy).
+    ///
+    #[doc = include_str!("docs/shutdown_and_hand_back.md")]
+    #[doc(alias = "drain")]
     pub fn shutdown_and_hand_back(&self) -> HandedBack<O> {
         self.engine.shutdown_and_hand_back()
     }
 
     /// Whether the purgatory has been shut down.
+    ///
+    #[doc = include_str!("docs/is_shutdown.md")]
     #[must_use]
     pub fn is_shutdown(&self) -> bool {
         self.engine.closed.load(crate::sync::Ordering::Acquire)
