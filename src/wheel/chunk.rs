@@ -1,5 +1,11 @@
 //! The pieces that buckets are made of: chunks of up to 64 timers.
 //!
+//! A list that links timer to timer costs a cache miss for each that expires; an array is read in a stream, but to take a
+//! timer out of its middle is a problem, and so is growing it. So a bucket is a list of chunks. A timer's slot says in which
+//! chunk it is and which number it has there; to stop it is to clear a bit in the chunk's head, without even looking at its
+//! entry. When few of a chunk are left, their entries are packed into less memory and keep their numbers, so that no slot
+//! has to be told: that would be a cache miss for each. Only when hardly any are left, two neighbours become one.
+//!
 //! A chunk gives its timers numbers from 0 to 63 in the order in which they are started. When 64 numbers are given it is
 //! closed, and from then on only loses timers. It is packed once and takes part in a merger when nearly all are gone;
 //! what is copied and renumbered for a timer that is stopped is half an entry and an eighth of a slot.

@@ -27,7 +27,8 @@
 //!
 //! At 3 the first one expires. Level 0 is then empty, so the next is in level 1, whose first bucket begins at 64.
 //! At 64 that is cascaded: 70 is now `64 + 6` and 75 is `64 + 11`, in slots 6 and 11 of level 0. At 4096 level 2
-//! follows: 5000 goes to slot 14 of level 1 (its block begins at 4992), and at 4992 to slot 8 of level 0.
+//! follows: 5000 goes to slot 14 of level 1 (its block begins at 4992), and at 4992 to slot 8 of level 0. The page
+//! [`by_hand`](crate::guide::by_hand) draws each of these steps.
 //!
 //! ```
 //! use ixion::Tick;
@@ -54,14 +55,10 @@
 //! outside a bucket's block they can only go to that bucket, and when it enters the block, the bucket is cascaded front
 //! to back before anything else can be put into the levels below. No sequence number is needed.
 //!
-//! **Buckets are lists of arrays.** A list that links timer to timer costs a cache miss for each that expires; an array
-//! is read in a stream, but to take a timer out of its middle is a problem, and so is growing it. So a bucket is a list
-//! of *chunks* of 64 timers. A timer's slot says in which chunk it is and which number it has there; to stop it is to
-//! clear a bit in the chunk's head, without even looking at its entry. When few of a chunk are left, their entries are
-//! packed into less memory and keep their numbers, so that no slot has to be told: that would be a cache miss for each.
-//! Only when hardly any are left, two neighbours become one. Nothing is ever larger than a chunk: no call moves more than
-//! 64 timers or copies them to a larger table, but a `pop_expired` that cascades; for that one there is
-//! [`TimingWheel::pop_expired_within`], which stops half-way.
+//! **Buckets are lists of arrays**, of chunks of 64 timers: read in a stream when they move or expire, and stopped one by
+//! one without a look at the array. How is explained in the private module `chunk`. No call moves more than 64 timers or copies
+//! them to a larger table, but a `pop_expired` that cascades; for that one there is [`TimingWheel::pop_expired_within`],
+//! which stops half-way.
 //!
 //! **What it costs.** Starting, stopping and moving a timer: O(1), at most two chunks of work. Expiring: O(1),
 //! and at most ten moves before, one for each level; in practice one or two. Memory: for an 8-byte item 16 bytes in
@@ -144,6 +141,8 @@ impl<T> TimingWheel<T> {
     }
 
     /// Makes an empty wheel at `now`. ([`Tick::MAX`] is not a time: it is taken as the tick before.)
+    ///
+    #[doc = include_str!("docs/starting_at.md")]
     #[must_use]
     pub fn starting_at(now: Tick) -> Self {
         TimingWheel {
@@ -168,6 +167,8 @@ impl<T> TimingWheel<T> {
     /// # Complexity
     ///
     /// O(1), and O(log l) with l such timers for a deadline in the past.
+    ///
+    #[doc = include_str!("docs/start_timer.md")]
     #[doc(alias = "schedule")]
     #[doc(alias = "insert")]
     #[doc(alias = "add")]
@@ -183,6 +184,8 @@ impl<T> TimingWheel<T> {
     /// # Complexity
     ///
     /// O(1): at most two chunks of timers are looked at.
+    ///
+    #[doc = include_str!("docs/stop_timer.md")]
     #[doc(alias = "cancel")]
     #[doc(alias = "remove")]
     #[inline]
@@ -198,6 +201,8 @@ impl<T> TimingWheel<T> {
     /// # Complexity
     ///
     /// That of [`stop_timer`](Self::stop_timer) and [`start_timer`](Self::start_timer).
+    ///
+    #[doc = include_str!("docs/restart_timer.md")]
     #[doc(alias = "reschedule")]
     #[doc(alias = "reset")]
     #[inline]
@@ -222,6 +227,8 @@ impl<T> TimingWheel<T> {
     /// O(1) for a timer, whatever the size of the step, plus, amortised over its life, one move for each level that it
     /// comes down, ten at most. A call that enters the block of a crowded bucket moves all that is in it; see
     /// [`pop_expired_within`](Self::pop_expired_within).
+    ///
+    #[doc = include_str!("docs/pop_expired.md")]
     #[doc(alias = "poll")]
     #[doc(alias = "advance")]
     #[inline]
@@ -239,33 +246,7 @@ impl<T> TimingWheel<T> {
     /// by less than a chunk of timers (64). With a budget of 0 nothing is done. After [`Step::Paused`] the wheel is ready
     /// for every call, and order is kept.
     ///
-    /// # Examples
-    ///
-    /// ```
-    /// use ixion::Tick;
-    /// use ixion::wheel::{Step, TimingWheel};
-    ///
-    /// let mut wheel = TimingWheel::new();
-    /// for n in 0..1000 {
-    ///     wheel.start_timer(Tick::new(100), n); // all in one bucket of level 1
-    /// }
-    /// let (mut fired, mut passes) = (0, 0);
-    /// loop {
-    ///     let mut budget = 256; // one hold of a lock, say
-    ///     passes += 1;
-    ///     let last = loop {
-    ///         match wheel.pop_expired_within(Tick::new(100), &mut budget) {
-    ///             Step::Expired(_) => fired += 1,
-    ///             last => break last,
-    ///         }
-    ///     };
-    ///     if last == Step::Done {
-    ///         break;
-    ///     }
-    /// }
-    /// assert_eq!(fired, 1000);
-    /// assert!(passes >= 8); // 1000 moves and 1000 expiries
-    /// ```
+    #[doc = include_str!("docs/pop_expired_within.md")]
     #[inline]
     pub fn pop_expired_within(&mut self, now: Tick, budget: &mut usize) -> Step<T> {
         if *budget > 0 && self.is_quiet(now) {
@@ -309,6 +290,8 @@ impl<T> TimingWheel<T> {
     /// # Complexity
     ///
     /// That of `pop_expired`, which it does all but the last step of.
+    ///
+    #[doc = include_str!("docs/peek_expired.md")]
     #[doc(alias = "peek")]
     pub fn peek_expired(&mut self, now: Tick) -> Option<&T> {
         let index = match self.advance(now, &mut { usize::MAX }) {
@@ -319,13 +302,17 @@ impl<T> TimingWheel<T> {
         self.slots.item(index)
     }
 
-    /// Returns the item of a timer.
+    /// Returns the item of a timer, to be changed.
+    ///
+    #[doc = include_str!("docs/get.md")]
     #[inline]
     pub fn get_mut(&mut self, id: TimerId) -> Option<&mut T> {
         self.slots.get_mut(id)
     }
 
-    /// Returns the item of a timer.
+    /// Returns the item of a timer; `None` if it has expired or was stopped.
+    ///
+    #[doc = include_str!("docs/get.md")]
     #[must_use]
     #[inline]
     pub fn get(&self, id: TimerId) -> Option<&T> {
@@ -333,6 +320,8 @@ impl<T> TimingWheel<T> {
     }
 
     /// Returns the deadline of a timer as it was given.
+    ///
+    #[doc = include_str!("docs/deadline.md")]
     #[must_use]
     pub fn deadline(&self, id: TimerId) -> Option<Tick> {
         let place = self.slots.place(id)?;
@@ -351,6 +340,8 @@ impl<T> TimingWheel<T> {
     /// O(1) as a rule: level 0 shows it in its bits, a bucket of a higher level keeps it. If just that timer was
     /// stopped, calls look at the bucket's timers, until a pop has done so; a chunk that was looked at once, and has lost
     /// no earliest one since, is then one look for up to 64.
+    ///
+    #[doc = include_str!("docs/next_expiration.md")]
     #[doc(alias = "next_deadline")]
     #[doc(alias = "poll_at")]
     #[must_use]
@@ -368,12 +359,16 @@ impl<T> TimingWheel<T> {
     ///
     /// That is the latest `now` for which a pop has found nothing (more) due; while a caller is popping its way there, the
     /// deadline of the latest that it got, or the start of the block that is being moved down. Never runs back.
+    ///
+    #[doc = include_str!("docs/now.md")]
     #[must_use]
     pub fn now(&self) -> Tick {
         Tick::new(self.position)
     }
 
     /// Returns how many timers wait, those that never expire included.
+    ///
+    #[doc = include_str!("docs/len.md")]
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
@@ -395,12 +390,16 @@ impl<T> TimingWheel<T> {
     /// # Complexity
     ///
     /// O(chunks), one for up to 64 timers.
+    ///
+    #[doc = include_str!("docs/heap_size.md")]
     #[must_use]
     pub fn heap_size(&self) -> usize {
         self.slots.heap_size() + self.levels.heap_size() + self.late.heap_size()
     }
 
     /// Returns the items of all timers that wait, in no particular order, those that never expire included.
+    ///
+    #[doc = include_str!("docs/into_items.md")]
     #[doc(alias = "drain")]
     pub fn into_items(self) -> impl Iterator<Item = T> {
         self.slots.into_items()
