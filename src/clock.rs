@@ -11,6 +11,32 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A source of time that never runs backwards for long: a step back is taken as a standstill.
+///
+/// Called by every thread that registers with a timeout, resets or drives. It should neither block nor panic: a panic goes through to
+/// the caller.
+///
+/// # Examples
+///
+/// ```
+/// use ixion::{Clock, Purgatory};
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use std::time::Duration;
+///
+/// /// The time of a simulation, or a reading that an event loop makes once a turn.
+/// struct Cached(AtomicU64);
+///
+/// impl Clock for Cached {
+///     fn elapsed(&self) -> Duration {
+///         Duration::from_nanos(self.0.load(Ordering::Relaxed))
+///     }
+/// }
+///
+/// let clock = Arc::new(Cached(AtomicU64::new(0)));
+/// let purgatory: Purgatory<u64> = Purgatory::builder("loop").clock(clock.clone()).build();
+/// clock.0.store(1_000_000, Ordering::Relaxed);
+/// # assert_eq!(purgatory.len(), 0);
+/// ```
 pub trait Clock: Send + Sync {
     /// Returns the time since the clock's start, as exactly as the clock knows it.
     fn elapsed(&self) -> Duration;
@@ -34,6 +60,15 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
 /// The machine's monotonic clock, from the moment it was made.
 ///
 /// Changes of the wall clock do not touch it.
+///
+/// # Examples
+///
+/// ```
+/// use ixion::{Clock, SystemClock};
+///
+/// let clock = SystemClock::new();
+/// assert!(clock.elapsed() <= clock.elapsed());
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock {
     start: Instant,
@@ -48,6 +83,16 @@ impl SystemClock {
     }
 
     /// Starts a clock with the given ticks.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ixion::{Clock, Resolution, SystemClock};
+    /// use std::time::Duration;
+    ///
+    /// let clock = SystemClock::with_resolution(Resolution::new(Duration::from_micros(100)));
+    /// assert_eq!(clock.resolution().tick(), Duration::from_micros(100));
+    /// ```
     #[allow(clippy::disallowed_methods, reason = "this is the one place that reads time")]
     #[must_use]
     pub fn with_resolution(resolution: Resolution) -> Self {
@@ -99,23 +144,68 @@ impl ManualClock {
     }
 
     /// Makes a clock that reads zero, with the given ticks.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ixion::{ManualClock, Resolution, Tick};
+    /// use std::time::Duration;
+    ///
+    /// let clock = ManualClock::with_resolution(Resolution::new(Duration::from_secs(1)));
+    /// clock.advance(Duration::from_millis(2_999));
+    /// assert_eq!(clock.now(), Tick::new(2));
+    /// ```
     #[must_use]
     pub fn with_resolution(resolution: Resolution) -> Self {
         ManualClock { elapsed: Arc::new(Mutex::new(Duration::ZERO)), resolution }
     }
 
     /// Moves the clock forward. Stops at [`Duration::MAX`].
+    ///
+    /// Ends nothing by itself: drive the purgatory afterwards.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use ixion::{Clock, ManualClock};
+    /// # use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// clock.advance(Duration::from_millis(5));
+    /// clock.advance(Duration::from_millis(5));
+    /// assert_eq!(clock.elapsed(), Duration::from_millis(10));
+    /// ```
     pub fn advance(&self, by: Duration) {
         let mut elapsed = self.elapsed.lock();
         *elapsed = elapsed.saturating_add(by);
     }
 
     /// Sets the clock to an instant, an earlier one too: that is how a test steps a clock back.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use ixion::{Clock, ManualClock};
+    /// # use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// clock.advance_to(Duration::from_secs(10));
+    /// clock.advance_to(Duration::from_secs(9)); // purgatories take it for a standstill
+    /// assert_eq!(clock.elapsed(), Duration::from_secs(9));
+    /// ```
     pub fn advance_to(&self, elapsed: Duration) {
         *self.elapsed.lock() = elapsed;
     }
 
     /// Returns the tick that the clock is in.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use ixion::{ManualClock, Tick};
+    /// # use std::time::Duration;
+    /// let clock = ManualClock::new();
+    /// clock.advance(Duration::from_micros(2_700));
+    /// assert_eq!(clock.now(), Tick::new(2)); // rounded down
+    /// ```
     #[must_use]
     pub fn now(&self) -> Tick {
         self.resolution.floor(self.elapsed())

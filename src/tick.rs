@@ -87,6 +87,17 @@ impl Resolution {
     ///
     /// A `tick` of zero is taken as one nanosecond, and one of more than `u64::MAX` nanoseconds (584 years) as
     /// that: every value that a caller can pass gives a resolution that works.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ixion::Resolution;
+    /// use std::time::Duration;
+    ///
+    /// let resolution = Resolution::new(Duration::from_micros(64));
+    /// assert_eq!(resolution.tick(), Duration::from_micros(64));
+    /// assert_eq!(Resolution::new(Duration::ZERO).tick(), Duration::from_nanos(1));
+    /// ```
     #[must_use]
     pub const fn new(tick: Duration) -> Self {
         let nanos = tick.as_nanos();
@@ -151,6 +162,18 @@ impl Resolution {
 
     /// Returns the deadline of something that starts at `elapsed` and has `timeout` to go: the exact instant,
     /// rounded up to a tick. Saturates: a timeout past the end of time is [`Tick::MAX`], never.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ixion::{Resolution, Tick};
+    /// use std::time::Duration;
+    ///
+    /// let ms = Resolution::MILLISECOND;
+    /// let (now, timeout) = (Duration::from_micros(1_200), Duration::from_millis(30));
+    /// assert_eq!(ms.deadline(now, timeout), Tick::new(32)); // 31.2 ms, rounded up: never early
+    /// assert_eq!(ms.deadline(now, Duration::MAX), Tick::MAX);
+    /// ```
     #[must_use]
     #[inline]
     pub const fn deadline(self, elapsed: Duration, timeout: Duration) -> Tick {
