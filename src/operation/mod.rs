@@ -14,6 +14,34 @@ use std::fmt;
 /// There is no `Send` here: operations that hold an `Rc` can live in a purgatory that stays on one thread.
 ///
 /// Comes from Kafka's `DelayedOperation`.
+///
+/// # Examples
+///
+/// ```
+/// use ixion::{DelayedOperation, Outcome};
+/// use std::sync::mpsc::Sender;
+/// use std::sync::{Arc, Mutex};
+///
+/// /// A job that waits for a place on a worker.
+/// struct Job { places: Arc<Mutex<u32>>, has_place: bool, reply: Sender<Result<(), Outcome>> }
+///
+/// impl DelayedOperation for Job {
+///     fn try_complete(&mut self) -> bool {
+///         let mut places = self.places.lock().unwrap();
+///         if *places > 0 {
+///             *places -= 1; // taken here, and given back below if the end is another one
+///             self.has_place = true;
+///         }
+///         self.has_place
+///     }
+///     fn on_complete(self, outcome: Outcome) {
+///         if self.has_place && outcome != Outcome::Satisfied {
+///             *self.places.lock().unwrap() += 1;
+///         }
+///         let _ = self.reply.send(if outcome == Outcome::Satisfied { Ok(()) } else { Err(outcome) });
+///     }
+/// }
+/// ```
 pub trait DelayedOperation {
     /// Looks whether the condition is met. Called any number of times, never after the outcome is decided.
     ///
@@ -39,6 +67,40 @@ pub trait DelayedOperation {
     /// # Panics
     ///
     /// As [`try_complete`](Self::try_complete).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory, Watch};
+    /// use std::cell::Cell;
+    /// use std::rc::Rc;
+    /// use std::time::Duration;
+    ///
+    /// /// Waits until so many bytes were written; a look may find that some were deleted again.
+    /// struct Bytes { written: Rc<Cell<u64>>, deleted: Rc<Cell<u64>>, wants: u64, needs: u64 }
+    ///
+    /// impl DelayedOperation for Bytes {
+    ///     fn try_complete(&mut self) -> bool {
+    ///         self.needs = self.deleted.get() + self.wants;
+    ///         self.written.get() >= self.needs
+    ///     }
+    ///     fn next_progress(&self, _watch: usize) -> Option<u64> {
+    ///         Some(self.needs) // what the look has seen
+    ///     }
+    ///     fn on_complete(self, _outcome: Outcome) {}
+    /// }
+    ///
+    /// let bytes: Purgatory<&str, Bytes> = Purgatory::builder("bytes").clock(ManualClock::new()).build();
+    /// let (written, deleted) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(5)));
+    /// let op = Bytes { written: written.clone(), deleted, wants: 10, needs: 10 };
+    /// let _ = bytes.try_complete_else_watch_at(op, Duration::from_secs(1), [Watch::at("log", 10)])?;
+    /// for progress in [10, 14, 15] {
+    ///     written.set(progress);
+    ///     let ended = bytes.check_and_complete_up_to("log", progress);
+    ///     assert_eq!(ended, usize::from(progress == 15)); // it waits at 15: no look at 10, nor at 14
+    /// }
+    /// # Ok::<(), ixion::RejectReason>(())
+    /// ```
     fn next_progress(&self, watch: usize) -> Option<u64> {
         let _ = watch;
         None
@@ -57,6 +119,23 @@ pub trait DelayedOperation {
 }
 
 /// How an operation ended. Decided once.
+///
+/// # Examples
+///
+/// ```
+/// use ixion::Outcome;
+///
+/// fn status(outcome: Outcome) -> u16 {
+///     match outcome {
+///         Outcome::Satisfied => 200,
+///         Outcome::Expired => 204,   // nothing new: ask again
+///         Outcome::Forced => 410,    // what it waited for is gone
+///         Outcome::Shutdown => 503,
+///         _ => 500,                  // panicked, cancelled, or one that a later version adds
+///     }
+/// }
+/// assert_eq!(status(Outcome::Expired), 204);
+/// ```
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
