@@ -33,6 +33,23 @@ const DEFAULT_SHARDS: usize = 16;
 const MAX_SHARDS: usize = 4096;
 
 /// Builds a [`Purgatory`]; from [`Purgatory::builder`].
+///
+/// # Examples
+///
+/// ```
+/// use ixion::{ManualClock, Purgatory};
+/// use std::time::Duration;
+///
+/// let clock = ManualClock::new();
+/// let purgatory: Purgatory<u64> = Purgatory::builder("Fetch")
+///     .clock(clock.clone())
+///     .shards(64) // four for each thread that uses it
+///     .capacity(100_000)
+///     .max_timeout(Duration::from_secs(300))
+///     .on_panic(|panic| eprintln!("{panic}"))
+///     .build();
+/// assert_eq!(purgatory.len(), 0);
+/// ```
 #[must_use = "a builder does nothing until `build`"]
 pub struct Builder<K, O> {
     name: Arc<str>,
@@ -62,6 +79,16 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Builder<K, O> {
     }
 
     /// Sets how many locks the keys are spread over; 16 by default. Taken as 1 if it is 0, and as 4096 if it is more.
+    ///
+    /// More shards let more threads register and signal at once, and make a driver's pass longer, which takes each lock. With one
+    /// shard the order of everything is that of registration.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use ixion::Purgatory;
+    /// let of_one_thread: Purgatory<u64> = Purgatory::builder("loop").shards(1).build();
+    /// ```
     pub fn shards(mut self, shards: usize) -> Self {
         self.shards = shards.clamp(1, MAX_SHARDS);
         self
@@ -69,12 +96,42 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Builder<K, O> {
 
     /// Seeds the hash of the keys, so that the same calls on the same clock give the same order of everything. By
     /// default each purgatory has a random seed.
+    ///
+    /// A fixed seed is for tests and simulations: where clients choose the keys, it lets them choose keys of one shard.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use ixion::{ManualClock, Purgatory};
+    /// let repeatable: Purgatory<u64> =
+    ///     Purgatory::builder("simulation").clock(ManualClock::new()).shards(4).hash_seed(42).build();
+    /// ```
     pub fn hash_seed(mut self, seed: u64) -> Self {
         self.hash_seed = Some(seed);
         self
     }
 
     /// Limits how many operations may wait; there is no limit by default. Counts operations, not keys.
+    ///
+    /// One too many is refused with [`Full`](crate::RejectReason::Full), after its first look. The limit costs a counter that all threads
+    /// write.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory, RejectReason};
+    /// # use std::time::Duration;
+    /// # struct Wait;
+    /// # impl DelayedOperation for Wait {
+    /// #     fn try_complete(&mut self) -> bool { false }
+    /// #     fn on_complete(self, _outcome: Outcome) {}
+    /// # }
+    /// let few = Purgatory::builder("few").clock(ManualClock::new()).capacity(1).build();
+    /// let _ = few.try_complete_else_watch(Wait, Duration::from_secs(1), ["a", "b"])?; // two keys, one operation
+    /// let full = few.try_complete_else_watch(Wait, Duration::from_secs(1), ["c"]);
+    /// assert_eq!(full.expect_err("one may wait").reason, RejectReason::Full);
+    /// # Ok::<(), RejectReason>(())
+    /// ```
     pub fn capacity(mut self, operations: usize) -> Self {
         self.capacity = Some(operations);
         self
@@ -82,6 +139,23 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Builder<K, O> {
 
     /// Clamps every timeout to this one: of registrations and of resets, [`Duration::MAX`] too. Clamped timeouts are counted,
     /// never rejected.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory, Tick};
+    /// # use std::time::Duration;
+    /// # struct Wait;
+    /// # impl DelayedOperation for Wait {
+    /// #     fn try_complete(&mut self) -> bool { false }
+    /// #     fn on_complete(self, _outcome: Outcome) {}
+    /// # }
+    /// let limited = Purgatory::builder("limited").clock(ManualClock::new()).max_timeout(Duration::from_secs(1)).build();
+    /// let _ = limited.try_complete_else_watch(Wait, Duration::MAX, ["a"])?;
+    /// assert_eq!(limited.next_expiration(), Some(Tick::new(1_000)));
+    /// assert_eq!(limited.stats().clamped, 1);
+    /// # Ok::<(), ixion::RejectReason>(())
+    /// ```
     pub fn max_timeout(mut self, timeout: Duration) -> Self {
         self.max_timeout = timeout;
         self
@@ -89,6 +163,18 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Builder<K, O> {
 
     /// Sets the clock; a [`SystemClock`] with ticks of a millisecond by default. Give every purgatory of an expirer a
     /// clone of the same one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ixion::{Purgatory, Resolution, SystemClock};
+    /// use std::time::Duration;
+    ///
+    /// // Ticks of 100 microseconds. All purgatories of one expirer have the same clock.
+    /// let clock = SystemClock::with_resolution(Resolution::new(Duration::from_micros(100)));
+    /// let fetches: Purgatory<u64> = Purgatory::builder("Fetch").clock(clock).build();
+    /// let produces: Purgatory<u64> = Purgatory::builder("Produce").clock(clock).build();
+    /// ```
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
         self.clock = Some(Box::new(clock));
         self
@@ -98,6 +184,32 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Builder<K, O> {
     /// and counted, but told to nobody.
     ///
     /// It runs in the middle of a call, so it should not signal: looks that panic would nest.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ixion::{DelayedOperation, ManualClock, Outcome, PanicPlace, Purgatory};
+    /// use std::sync::mpsc;
+    /// use std::time::Duration;
+    ///
+    /// struct Faulty;
+    /// impl DelayedOperation for Faulty {
+    ///     fn try_complete(&mut self) -> bool { panic!("no such partition") }
+    ///     fn on_complete(self, outcome: Outcome) { assert_eq!(outcome, Outcome::Panicked) }
+    /// }
+    ///
+    /// let (tell, told) = mpsc::channel();
+    /// let purgatory = Purgatory::builder("Fetch")
+    ///     .clock(ManualClock::new())
+    ///     .on_panic(move |panic| _ = tell.send((panic.place(), panic.to_string())))
+    ///     .build();
+    /// let registration = purgatory.try_complete_else_watch(Faulty, Duration::from_secs(1), ["orders"])?;
+    /// assert!(registration.is_completed());
+    /// let (place, text) = told.recv().unwrap();
+    /// assert_eq!(place, PanicPlace::Look);
+    /// assert_eq!(text, "purgatory Fetch: try_complete panicked: no such partition");
+    /// # Ok::<(), ixion::RejectReason>(())
+    /// ```
     pub fn on_panic(mut self, hook: impl Fn(CaughtPanic<'_>) + Send + Sync + 'static) -> Self {
         self.on_panic = Some(Box::new(hook));
         self
@@ -108,6 +220,34 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Builder<K, O> {
     /// purgatory itself wakes up and asks again. A reset to an earlier deadline calls it too, and before anybody has asked
     /// every deadline that is the earliest does. Called on the registering thread, without a lock, in the middle of the
     /// call: it should wake somebody, and not register by itself.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory};
+    /// # use std::sync::mpsc;
+    /// # use std::time::Duration;
+    /// # struct Wait;
+    /// # impl DelayedOperation for Wait {
+    /// #     fn try_complete(&mut self) -> bool { false }
+    /// #     fn on_complete(self, _outcome: Outcome) {}
+    /// # }
+    /// let (wake, woken) = mpsc::channel();
+    /// let purgatory = Purgatory::builder("loop")
+    ///     .clock(ManualClock::new())
+    ///     .on_earlier_deadline(move || _ = wake.send(()))
+    ///     .build();
+    /// let register = |ms| purgatory.try_complete_else_watch(Wait, Duration::from_millis(ms), ["key"]).map(drop);
+    ///
+    /// register(100)?;
+    /// let _sleep = purgatory.time_to_next(); // the loop sleeps as long as this says
+    /// woken.try_iter().count();
+    /// register(200)?;
+    /// assert_eq!(woken.try_iter().count(), 0); // that is in time
+    /// register(50)?;
+    /// assert_eq!(woken.try_iter().count(), 1); // wake up, and ask again
+    /// # Ok::<(), ixion::RejectReason>(())
+    /// ```
     pub fn on_earlier_deadline(mut self, wake: impl Fn() + Send + Sync + 'static) -> Self {
         self.on_earlier_deadline = Some(Box::new(wake));
         self

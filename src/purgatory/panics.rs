@@ -6,6 +6,8 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A panic of user code that the engine caught.
+///
+/// Given to the hook [`on_panic`](crate::Builder::on_panic), where an example is. Its `Display` says where it was, and what.
 pub struct CaughtPanic<'a> {
     purgatory: &'a str,
     place: PanicPlace,

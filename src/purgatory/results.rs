@@ -54,6 +54,25 @@ impl<K> Watch<K> {
 /// A name for an operation that waits, unique in the process and never reused.
 ///
 /// An id of an operation that has ended, or of another purgatory, is answered with `Gone` or `false`.
+///
+/// # Examples
+///
+/// ```
+/// # use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory};
+/// # use std::time::Duration;
+/// # struct Wait;
+/// # impl DelayedOperation for Wait {
+/// #     fn try_complete(&mut self) -> bool { false }
+/// #     fn on_complete(self, _outcome: Outcome) {}
+/// # }
+/// # let purgatory = Purgatory::builder("waits").clock(ManualClock::new()).build();
+/// let first = purgatory.try_complete_else_watch(Wait, Duration::from_secs(1), ["orders"])?.id().expect("it waits");
+/// assert!(purgatory.force_complete(first));
+/// let second = purgatory.try_complete_else_watch(Wait, Duration::from_secs(1), ["orders"])?.id().expect("it waits");
+/// assert_ne!(first, second);
+/// assert!(!purgatory.force_complete(first)); // the second one is not meant
+/// # Ok::<(), ixion::RejectReason>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct OperationId {
     pub(super) purgatory: u64,
@@ -68,6 +87,24 @@ impl fmt::Debug for OperationId {
 }
 
 /// What became of an operation that was accepted.
+///
+/// # Examples
+///
+/// ```
+/// # use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory, Registration};
+/// # use std::time::Duration;
+/// # struct Wait;
+/// # impl DelayedOperation for Wait {
+/// #     fn try_complete(&mut self) -> bool { false }
+/// #     fn on_complete(self, _outcome: Outcome) {}
+/// # }
+/// # let purgatory = Purgatory::builder("waits").clock(ManualClock::new()).build();
+/// match purgatory.try_complete_else_watch(Wait, Duration::from_secs(1), ["orders"])? {
+///     Registration::Completed(outcome) => println!("over: {outcome:?}"),
+///     Registration::Watched(id) => assert!(purgatory.reset_timeout(id, Duration::from_secs(2))),
+/// }
+/// # Ok::<(), ixion::RejectReason>(())
+/// ```
 #[must_use = "an operation that waits can be named only by the id in here"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Registration {
@@ -95,6 +132,28 @@ impl Registration {
 }
 
 /// An operation that was not accepted, handed back.
+///
+/// Is an [`Error`], and `?` makes its reason of it where a function returns [`RejectReason`].
+///
+/// # Examples
+///
+/// ```
+/// # use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory, Rejected};
+/// # use std::time::Duration;
+/// # struct Wait;
+/// # impl DelayedOperation for Wait {
+/// #     fn try_complete(&mut self) -> bool { false }
+/// #     fn on_complete(self, _outcome: Outcome) {}
+/// # }
+/// # let purgatory = Purgatory::builder("waits").clock(ManualClock::new()).capacity(0).build();
+/// match purgatory.try_complete_else_watch(Wait, Duration::from_secs(1), ["orders"]) {
+///     Ok(_) => unreachable!("nobody may wait"),
+///     Err(Rejected { op, reason }) => {
+///         assert_eq!(reason.to_string(), "the purgatory is full");
+///         op.on_complete(Outcome::Expired); // answered as if its time were up
+///     }
+/// }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Rejected<O> {
     /// The operation, with its first look behind it at most.
@@ -145,6 +204,16 @@ impl<O> fmt::Display for Rejected<O> {
 impl<O> Error for Rejected<O> {}
 
 /// What a cancellation came to.
+///
+/// # Examples
+///
+/// ```
+/// use ixion::Cancelled;
+///
+/// assert_eq!(Cancelled::Taken("op").taken(), Some("op"));
+/// assert!(Cancelled::<()>::Busy.is_cancelled()); // decided, and completed by the thread inside
+/// assert!(!Cancelled::<()>::Gone.is_cancelled());
+/// ```
 #[must_use = "a cancelled operation is dropped with this value"]
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Cancelled<O> {
@@ -184,6 +253,24 @@ impl<O> fmt::Debug for Cancelled<O> {
 }
 
 /// The operations that one call took out of a purgatory.
+///
+/// # Examples
+///
+/// ```
+/// # use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory};
+/// # use std::time::Duration;
+/// # struct Wait;
+/// # impl DelayedOperation for Wait {
+/// #     fn try_complete(&mut self) -> bool { false }
+/// #     fn on_complete(self, _outcome: Outcome) {}
+/// # }
+/// # let purgatory = Purgatory::builder("waits").clock(ManualClock::new()).build();
+/// let _ = purgatory.try_complete_else_watch(Wait, Duration::from_secs(1), ["orders"])?;
+/// let back = purgatory.cancel_for_key("orders");
+/// println!("{} are here, {} are completed elsewhere", back.taken.len(), back.busy);
+/// assert_eq!(back.count(), 1);
+/// # Ok::<(), ixion::RejectReason>(())
+/// ```
 #[must_use = "the operations that were handed back are dropped with this value"]
 #[derive(Clone, PartialEq, Eq)]
 pub struct HandedBack<O> {
