@@ -67,6 +67,13 @@ impl Expirer {
     /// # Errors
     ///
     /// If the operating system does not start it, or if the name has a zero byte in it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let expirer = ixion::Expirer::spawn("expirer")?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn spawn(name: impl Into<String>) -> io::Result<Expirer> {
         let name = name.into();
         if name.contains('\0') {
@@ -87,6 +94,37 @@ impl Expirer {
     }
 
     /// Drives a purgatory from now on, until that is shut down or dropped. Does nothing if it already does.
+    ///
+    /// Several purgatories get a pass each in turn. With two expirers the purgatory is driven by both.
+    ///
+    /// # Complexity
+    ///
+    /// O(purgatories that it drives).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ixion::{DelayedOperation, Expirer, Outcome, Purgatory};
+    /// use std::sync::mpsc;
+    /// use std::time::Duration;
+    ///
+    /// struct Tell(mpsc::Sender<Outcome>);
+    /// impl DelayedOperation for Tell {
+    ///     fn try_complete(&mut self) -> bool { false }
+    ///     fn on_complete(self, outcome: Outcome) { let _ = self.0.send(outcome); }
+    /// }
+    ///
+    /// let expirer = Expirer::spawn("expirer")?;
+    /// let (first, second) = (Purgatory::builder("first").build(), Purgatory::builder("second").build());
+    /// expirer.drive(&first);
+    /// expirer.drive(&second);
+    ///
+    /// let (tell, told) = mpsc::channel();
+    /// let _ = first.try_complete_else_watch(Tell(tell.clone()), Duration::from_millis(2), ["key"])?;
+    /// let _ = second.try_complete_else_watch(Tell(tell), Duration::from_millis(1), ["key"])?;
+    /// assert_eq!(told.iter().take(2).collect::<Vec<_>>(), [Outcome::Expired; 2]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn drive<K, O>(&self, purgatory: &Purgatory<K, O>)
     where
         K: Hash + Eq + Send + 'static,
@@ -105,6 +143,14 @@ impl Expirer {
     }
 
     /// Returns how often the thread has woken up to look for work. It does not grow while nothing is due.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let expirer = ixion::Expirer::spawn("expirer")?;
+    /// println!("woke up {} times", expirer.wake_ups());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn wake_ups(&self) -> u64 {
         self.roster.wake_ups.load(Ordering::Relaxed)

@@ -7,6 +7,28 @@ use crate::operation::Outcome;
 /// At every quiet point (no call into the purgatory in progress) the books balance:
 /// `registered == ended() + pending`. Operations that their first look satisfied count as registered and as
 /// satisfied.
+///
+/// # Examples
+///
+/// ```
+/// # use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory};
+/// # use std::time::Duration;
+/// # struct Wait;
+/// # impl DelayedOperation for Wait {
+/// #     fn try_complete(&mut self) -> bool { false }
+/// #     fn on_complete(self, _outcome: Outcome) {}
+/// # }
+/// # let purgatory = Purgatory::builder("waits").clock(ManualClock::new()).build();
+/// let _ = purgatory.try_complete_else_watch(Wait, Duration::from_secs(1), ["orders", "payments"])?;
+/// let _ = purgatory.try_complete_else_watch(Wait, Duration::from_secs(1), ["orders"])?;
+/// purgatory.force_complete_for_key("payments");
+///
+/// let stats = purgatory.stats();
+/// assert_eq!((stats.registered, stats.forced, stats.pending), (2, 1, 1));
+/// assert_eq!((stats.watched, stats.keys), (1, 1));
+/// assert!(stats.balances());
+/// # Ok::<(), ixion::RejectReason>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
