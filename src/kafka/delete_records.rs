@@ -60,7 +60,7 @@ pub struct PartitionStatus<P> {
 }
 
 impl<P> PartitionStatus<P> {
-    /// The status of a partition whose records were deleted here, with its low watermark then.
+    /// Returns the status of a partition whose records were deleted here, with its low watermark then.
     #[must_use]
     pub fn deleted(partition: P, requested_offset: i64, low_watermark: i64) -> Self {
         let pending = low_watermark < requested_offset; // d1
@@ -68,7 +68,7 @@ impl<P> PartitionStatus<P> {
         PartitionStatus { partition, requested_offset, low_watermark, error, pending }
     }
 
-    /// The status of a partition whose records could not be deleted.
+    /// Returns the status of a partition whose records could not be deleted.
     #[must_use]
     pub fn failed(partition: P, error: ErrorCode) -> Self {
         let low_watermark = NO_LOW_WATERMARK;
@@ -82,7 +82,7 @@ pub fn must_wait<P>(statuses: &[PartitionStatus<P>]) -> bool {
     statuses.iter().any(|status| status.pending)
 }
 
-/// The low watermark of a partition: the least of the log starts of its leader and of its live replicas (d2).
+/// Returns the low watermark of a partition: the least of the log starts of its leader and of its live replicas (d2).
 #[must_use]
 pub fn low_watermark(leader: i64, live_replicas: impl IntoIterator<Item = i64>) -> i64 {
     live_replicas.into_iter().fold(leader, i64::min)

@@ -40,21 +40,22 @@ pub struct PartitionStatus<P> {
 }
 
 impl<P> PartitionStatus<P> {
-    /// The status of a partition for which this leader was elected.
+    /// Returns the status of a partition for which this leader was elected.
     #[must_use]
     pub fn elected(partition: P, leader: i32) -> Self {
         let error = ErrorCode::REQUEST_TIMED_OUT;
         PartitionStatus { partition, elected: leader, error, pending: true }
     }
 
-    /// The status of a partition for which there was no election (e3).
+    /// Returns the status of a partition for which there was no election (e3).
     #[must_use]
     pub fn decided(partition: P, error: ErrorCode) -> Self {
         PartitionStatus { partition, elected: -1, error, pending: false }
     }
 }
 
-/// What is left of a request's time: its deadline less the present, both on any one clock; zero if that has passed (e1).
+/// Returns what is left of a request's time: its deadline less the present, both on any one clock; zero if that has
+/// passed (e1).
 #[must_use]
 pub fn time_left(deadline: Duration, now: Duration) -> Duration {
     deadline.saturating_sub(now)

@@ -107,7 +107,7 @@ pub enum Isolation {
 }
 
 impl Offsets {
-    /// The end for one kind of reader (f3).
+    /// Returns the end for one kind of reader (f3).
     #[must_use]
     pub fn end(&self, isolation: Isolation) -> OffsetPlace {
         match isolation {
@@ -148,38 +148,38 @@ impl OffsetPlace {
     /// Nothing is known: the first read did not get to this partition.
     pub const UNKNOWN: OffsetPlace = OffsetPlace { offset: -1, place: None, progress: None };
 
-    /// An offset and where it lies.
+    /// Makes an offset that says where it lies.
     #[must_use]
     pub const fn new(offset: i64, segment_base: i64, position: u64) -> Self {
         OffsetPlace { offset, place: Some(Place { segment_base, position }), progress: None }
     }
 
-    /// An offset of which only the number is known.
+    /// Makes an offset of which only the number is known.
     #[must_use]
     pub const fn of_offset(offset: i64) -> Self {
         OffsetPlace { offset, place: None, progress: None }
     }
 
-    /// The same, with the number of the event that reaches it: how many bytes of the log were ever before it, those that
+    /// Adds the number of the event that reaches it: how many bytes of the log were ever before it, those that
     /// were deleted included. On one segment it grows as positions do.
     #[must_use]
     pub const fn with_progress(self, bytes: u64) -> Self {
         OffsetPlace { progress: Some(bytes), ..self }
     }
 
-    /// How many bytes of the log were ever before it, if that is known.
+    /// Returns how many bytes of the log were ever before it, if that is known.
     #[must_use]
     pub const fn progress(self) -> Option<u64> {
         self.progress
     }
 
-    /// The offset.
+    /// Returns the offset.
     #[must_use]
     pub const fn offset(self) -> i64 {
         self.offset
     }
 
-    /// The bytes from here to `end` if both lie on the same segment and that is known; 0 if `end` lies before.
+    /// Returns the bytes from here to `end` if both lie on the same segment and that is known; 0 if `end` lies before.
     #[must_use]
     pub fn bytes_before(self, end: OffsetPlace) -> Option<u64> {
         let (here, there) = (self.place?, end.place?);
@@ -399,14 +399,14 @@ impl<P: FetchPartition, A: FnOnce(Outcome, Vec<PartitionFetch<P>>)> DelayedFetch
         DelayedFetch { limits, partitions, bound: Bound::default(), answer }
     }
 
-    /// What to wait on: for each partition its key, at a number that the looks then raise. They come in the order of the
+    /// Returns what to wait on: for each partition its key, at a number that the looks then raise. They come in the order of the
     /// partitions and before any other watch of the operation, and no two partitions may have one key. The events of a key
     /// tell the progress of the end that this request [waits for](FetchLimits::isolation); see [`FetchPartition::offsets`].
     pub fn watches<K>(&self, key: impl Fn(&P) -> K) -> impl Iterator<Item = Watch<K>> {
         self.partitions.iter().map(move |fetch| Watch::at(key(&fetch.partition), 0))
     }
 
-    /// What a look finds now.
+    /// Returns what a look finds now.
     #[must_use]
     pub fn decide(&self) -> Decision {
         decide(&self.limits, &self.partitions)

@@ -46,13 +46,13 @@ pub struct JobStatus<J: Job> {
 }
 
 impl<J: Job> JobStatus<J> {
-    /// The status of a job that has begun.
+    /// Returns the status of a job that has begun.
     #[must_use]
     pub fn begun(job: J) -> Self {
         JobStatus { job, result: Err(ErrorCode::REQUEST_TIMED_OUT), pending: true }
     }
 
-    /// The status of a job that could not begin, or need not.
+    /// Returns the status of a job that could not begin, or need not.
     #[must_use]
     pub fn decided(job: J, result: Result<J::Output, ErrorCode>) -> Self {
         JobStatus { job, result, pending: false }

@@ -46,7 +46,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// How long nothing may be heard of such a member; [`Duration::MAX`] is for ever (h2, h4).
+    /// Returns how long nothing may be heard of such a member; [`Duration::MAX`] is for ever (h2, h4).
     #[must_use]
     pub const fn timeout(self, session_timeout: Duration) -> Duration {
         match self {

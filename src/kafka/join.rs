@@ -109,21 +109,21 @@ pub struct InitialDelay {
 }
 
 impl InitialDelay {
-    /// The first delay, begun by the member that is the last of so many `arrivals`. No delay is longer than the rebalance
-    /// timeout.
+    /// Begins the first delay, with the member that is the last of so many `arrivals`. No delay is longer than the
+    /// rebalance timeout.
     #[must_use]
     pub fn new(delay: Duration, rebalance_timeout: Duration, arrivals: u64) -> Self {
         let timeout = delay.min(rebalance_timeout);
         InitialDelay { configured: delay, timeout, left: rebalance_timeout.saturating_sub(timeout), arrivals }
     }
 
-    /// How long this delay lasts: the timeout of the operation.
+    /// Returns how long this delay lasts: the timeout of the operation.
     #[must_use]
     pub const fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// The delay that follows this one, if by its end the group has taken in so many members.
+    /// Returns the delay that follows this one, if by its end the group has taken in so many members.
     #[must_use]
     pub fn next(&self, arrivals: u64) -> Option<Self> {
         let goes_on = arrivals != self.arrivals && !self.left.is_zero();

@@ -134,7 +134,7 @@ impl ErrorCode {
         ErrorCode(code)
     }
 
-    /// The number that goes over the wire.
+    /// Returns the number that goes over the wire.
     #[must_use]
     pub const fn as_i16(self) -> i16 {
         self.0

@@ -65,7 +65,7 @@ pub struct PartitionStatus<P> {
 }
 
 impl<P> PartitionStatus<P> {
-    /// The status of a partition that was appended to, up to and including `last_offset`.
+    /// Returns the status of a partition that was appended to, up to and including `last_offset`.
     #[must_use]
     pub fn appended(partition: P, last_offset: i64) -> Self {
         // p2, p3
@@ -73,7 +73,7 @@ impl<P> PartitionStatus<P> {
         PartitionStatus { partition, required_offset, error: ErrorCode::REQUEST_TIMED_OUT, pending: true }
     }
 
-    /// The status of a partition that could not be appended to.
+    /// Returns the status of a partition that could not be appended to.
     #[must_use]
     pub fn failed(partition: P, error: ErrorCode) -> Self {
         // p3
@@ -87,7 +87,7 @@ pub fn must_wait<P>(required_acks: i16, statuses: &[PartitionStatus<P>]) -> bool
     required_acks == -1 && statuses.iter().any(|status| status.pending)
 }
 
-/// How many replicas must be in sync: what is configured, but never more than there are (p4).
+/// Returns how many replicas must be in sync: what is configured, but never more than there are (p4).
 #[must_use]
 pub fn effective_min_in_sync(configured: usize, replicas: usize) -> usize {
     configured.min(replicas)

@@ -50,13 +50,13 @@ impl<P: JobPartition, J: Job> RemoteFetch<P, J> {
         RemoteFetch { reads, local_bytes, timeout: max_wait, rest }
     }
 
-    /// The timeout with which to register the fetch now.
+    /// Returns the timeout with which to register the fetch now.
     #[must_use]
     pub const fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// How the reads stand, as far as looks have seen.
+    /// Returns how the reads stand, as far as looks have seen.
     #[must_use]
     pub fn progress(&self) -> Progress {
         let count = |is: fn(&JobStatus<PartitionJob<P, J>>) -> bool| {

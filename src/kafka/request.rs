@@ -55,13 +55,13 @@ impl<P: Part, A: FnOnce(Outcome, Vec<P>)> DelayedRequest<P, A> {
         DelayedRequest { parts, answer }
     }
 
-    /// The parts, as far as they are decided.
+    /// Returns the parts, as far as they are decided.
     #[must_use]
     pub fn statuses(&self) -> &[P] {
         &self.parts
     }
 
-    /// What to wait on (r6), for
+    /// Returns what to wait on (r6), for
     /// [`try_complete_else_watch_at`](crate::Purgatory::try_complete_else_watch_at): for each part that is pending the key,
     /// if `key` makes one of what the part is about.
     ///

@@ -45,7 +45,7 @@ pub enum ShareKey<G, P> {
 }
 
 impl<G, P: Clone> ShareKey<G, P> {
-    /// The keys of one partition of a fetch.
+    /// Returns the keys of one partition of a fetch.
     pub fn both(group: G, partition: P) -> [ShareKey<G, P>; 2] {
         [ShareKey::Group(group, partition.clone()), ShareKey::Partition(partition)]
     }

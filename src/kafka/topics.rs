@@ -39,13 +39,13 @@ pub struct TopicStatus<T> {
 }
 
 impl<T> TopicStatus<T> {
-    /// The status of a topic for which the work has begun.
+    /// Returns the status of a topic for which the work has begun.
     #[must_use]
     pub fn begun(topic: T) -> Self {
         TopicStatus { topic, error: ErrorCode::REQUEST_TIMED_OUT, pending: true }
     }
 
-    /// The status of a topic for which nothing is to be done: it was refused, or only validated (t2).
+    /// Returns the status of a topic for which nothing is to be done: it was refused, or only validated (t2).
     #[must_use]
     pub fn decided(topic: T, error: ErrorCode) -> Self {
         TopicStatus { topic, error, pending: false }

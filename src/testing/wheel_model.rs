@@ -98,7 +98,7 @@ impl WheelModel {
         found
     }
 
-    /// The timer that expires next at `now`.
+    /// Returns the timer that expires next at `now`.
     #[must_use]
     pub fn peek(&self, now: Tick) -> Option<(Tick, TimerId)> {
         let first = self.timers.first()?;
@@ -115,13 +115,13 @@ impl WheelModel {
         due
     }
 
-    /// The deadline of a timer.
+    /// Returns the deadline of a timer.
     #[must_use]
     pub fn deadline(&self, id: TimerId) -> Option<Tick> {
         self.timers.iter().find(|timer| timer.2 == id).map(|timer| timer.0)
     }
 
-    /// The earliest deadline that is not never.
+    /// Returns the earliest deadline that is not never.
     #[must_use]
     pub fn next_expiration(&self) -> Option<Tick> {
         self.timers.first().map(|timer| timer.0).filter(|deadline| !deadline.is_never())
