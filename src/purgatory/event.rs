@@ -38,7 +38,17 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         ended
     }
 
-    /// A signal from inside a look: looks that nest could use up the stack, so the whole call is put off.
+    pub(super) fn try_complete(self: &Arc<Self>, id: OperationId) -> bool {
+        let call = Call::enter();
+        let Some(waiter) = self.find(id) else { return false };
+        if call.is_inside_look() {
+            self.look_later(vec![waiter], &call);
+            return false;
+        }
+        self.look_at(&waiter, &call)
+    }
+
+    /// A signal from inside a look, which is put off whole.
     fn check_later<Q: Hash + Equivalent<K> + ?Sized>(self: &Arc<Self>, key: &Q, up_to: u64, call: &Call) {
         debug_assert!(false, "try_complete must not signal keys of a purgatory");
         let mut waiters = Vec::new();
@@ -46,6 +56,11 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
             waiters.push(Arc::clone(waiter));
             ControlFlow::Continue(())
         });
+        self.look_later(waiters, call);
+    }
+
+    /// What is to be looked at from inside a look waits until that is over: looks that nest could use up the stack.
+    fn look_later(self: &Arc<Self>, waiters: Vec<Arc<Waiter<O>>>, call: &Call) {
         let engine = Arc::clone(self);
         call.put_off(move || {
             let call = Call::enter();

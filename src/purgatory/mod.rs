@@ -234,6 +234,14 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
         self.engine.check_and_complete(key, progress)
     }
 
+    /// Looks at one operation, whatever it waits on, and completes it if its condition is met: for who has changed what
+    /// concerns just this one. Called in a look, it is put off until that is over.
+    ///
+    /// Returns whether it ended by a look of this call. As for a key, false does not mean that it goes on waiting.
+    pub fn try_complete(&self, id: OperationId) -> bool {
+        self.engine.try_complete(id)
+    }
+
     /// Completes an operation with `Forced`. Returns whether this call decided that.
     ///
     #[doc = include_str!("docs/force_complete.md")]

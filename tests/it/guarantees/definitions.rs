@@ -100,6 +100,20 @@ fn zero_counted_does_not_mean_that_nobody_waits() {
 }
 
 #[test]
+fn one_operation_can_be_looked_at_by_its_id() {
+    let bench = Bench::new();
+    let handles = [1, 2].map(|number| bench.watch(number, NEVER, &[1, 2]));
+    assert!(!bench.purgatory.try_complete(handles[1].id), "its condition is not met");
+    handles.iter().for_each(Handle::set);
+    assert!(bench.purgatory.try_complete(handles[1].id));
+    assert!(!bench.purgatory.try_complete(handles[1].id), "it is over");
+    assert_eq!(bench.take_log(), [(2, Outcome::Satisfied)]);
+    let looks = handles.map(|handle| handle.looks.load(Ordering::SeqCst));
+    assert_eq!(looks, [2, 4], "only the one that was asked for");
+    bench.assert_left(1, 2, 2);
+}
+
+#[test]
 fn a_look_may_register_reset_and_ask() {
     let bench = Bench::new();
     let mut op = bench.probe(0);
