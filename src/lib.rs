@@ -169,7 +169,7 @@ pub use expirer::Expirer;
 #[cfg(feature = "std")]
 pub use metrics::Stats;
 #[cfg(feature = "std")]
-pub use operation::{BoxedOperation, DelayedOperation, Outcome};
+pub use operation::{BoxedOperation, DelayedOperation, Outcome, defer};
 #[cfg(feature = "std")]
 pub use purgatory::{
     Builder, Cancelled, CaughtPanic, Drive, Equivalent, HandedBack, OperationId, PanicPlace, Purgatory,

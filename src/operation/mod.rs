@@ -2,6 +2,7 @@
 
 pub(crate) mod cell;
 
+use crate::trampoline::Call;
 use std::any::Any;
 use std::fmt;
 
@@ -46,7 +47,7 @@ pub trait DelayedOperation {
     /// Looks whether the condition is met. Called any number of times, never after the outcome is decided.
     ///
     /// Must not signal keys of a purgatory (debug builds assert it; such a call is put off until the look is over
-    /// and returns 0). What it takes for the answer, a lock or a share of a quota, is
+    /// and returns 0); it can [`defer`] what does. What it takes for the answer, a lock or a share of a quota, is
     /// [`on_complete`](Self::on_complete)'s to give back, however the operation ends.
     ///
     /// # Panics
@@ -116,6 +117,38 @@ pub trait DelayedOperation {
     /// with what is left until the next point of a grid it does not drift, and with nothing left it makes up for a
     /// point that was missed, one a drive.
     fn on_complete(self, outcome: Outcome);
+}
+
+/// Runs a job when the outermost call into an engine that this thread is in is about to return, behind the callbacks that
+/// wait for that already; at once, if it is in none.
+///
+/// For what a look causes: a signal, or the call of a waker, which is code of others. There it runs neither inside the
+/// look, where signals are not allowed, nor with a lock held. A panic of the job is caught, and told by std's hook alone.
+///
+/// # Examples
+///
+/// A look that signals another purgatory:
+///
+/// ```
+/// use ixion::{DelayedOperation, Outcome, Purgatory, defer};
+/// use std::sync::Arc;
+///
+/// struct Relay { next: Arc<Purgatory<u32>> }
+/// impl DelayedOperation for Relay {
+///     fn try_complete(&mut self) -> bool {
+///         let next = Arc::clone(&self.next);
+///         defer(move || _ = next.check_and_complete(&7));
+///         false
+///     }
+///     fn on_complete(self, _outcome: Outcome) {}
+/// }
+/// ```
+///
+/// # Complexity
+///
+/// One allocation, inside a call.
+pub fn defer(job: impl FnOnce() + 'static) {
+    Call::enter().put_off(job);
 }
 
 /// How an operation ended. Decided once.

@@ -12,7 +12,7 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
     ("sync", &["fault"]),
     ("clock", &["sync", "tick"]),
     ("trampoline", &["sync"]),
-    ("operation", &["sync"]),
+    ("operation", &["sync", "trampoline"]),
     ("metrics", &["operation"]),
     ("alarm", &["sync", "tick"]),
     (

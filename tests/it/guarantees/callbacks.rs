@@ -1,7 +1,7 @@
 //! No user code under a lock; no recursion.
 
 use super::support::*;
-use ixion::{Outcome, Purgatory};
+use ixion::{Outcome, Purgatory, defer};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -133,6 +133,64 @@ fn a_look_that_signals_is_put_off_whole_and_told_zero() {
     let mut op = bench.probe(0);
     let purgatory = Arc::clone(&bench.purgatory);
     op.in_look = Some(Box::new(move || assert_eq!(purgatory.check_and_complete(&1), 0)));
+    bench.wait(op, NEVER, &[2]);
+    assert_eq!(bench.take_log(), [(1, Outcome::Satisfied)]);
+}
+
+#[test]
+fn what_a_look_defers_runs_after_it_and_may_signal() {
+    let bench = Bench::new();
+    let other = bench.watch(1, NEVER, &[1]);
+    let mut op = bench.probe(0);
+    let (purgatory, log) = (Arc::clone(&bench.purgatory), Arc::clone(&bench.log));
+    op.in_look = Some(Box::new(move || {
+        let purgatory = Arc::clone(&purgatory);
+        defer(move || _ = purgatory.check_and_complete(&1));
+        assert!(log.lock().unwrap().is_empty(), "not in the look");
+    }));
+    bench.wait(op, NEVER, &[2]);
+    assert_eq!(bench.take_log(), []);
+    other.set();
+    assert_eq!(bench.purgatory.check_and_complete(&2), 0);
+    assert_eq!(bench.take_log(), [(1, Outcome::Satisfied)]);
+}
+
+#[test]
+fn what_is_deferred_runs_in_order_with_callbacks_and_at_once_outside_of_calls() {
+    let bench = Bench::new();
+    let log = Arc::clone(&bench.log);
+    let note = move |number| {
+        let log = Arc::clone(&log);
+        move || log.lock().unwrap().push((number, Outcome::Panicked))
+    };
+    defer(note(1));
+    assert_eq!(bench.take_log(), [(1, Outcome::Panicked)]);
+    let other = bench.watch(4, NEVER, &[4]);
+    let (mut op, purgatory) = (bench.probe(2), Arc::clone(&bench.purgatory));
+    op.at_end = Some(Box::new(move |_| {
+        defer(note(3));
+        defer(|| panic!("a job"));
+        assert!(purgatory.force_complete(other.id));
+        defer(note(5));
+    }));
+    let first = bench.wait(op, NEVER, &[2]);
+    assert!(bench.purgatory.force_complete(first.id));
+    let order: Vec<u32> = bench.take_log().into_iter().map(|end| end.0).collect();
+    assert_eq!(order, [2, 3, 4, 5]);
+    assert_eq!(bench.purgatory.stats().panics, 0, "it was no operation's");
+}
+
+#[test]
+fn a_look_may_ask_for_a_look_at_another_operation_and_gets_it_afterwards() {
+    let bench = Bench::new();
+    let other = bench.watch(1, NEVER, &[1]);
+    other.set();
+    let (mut op, purgatory) = (bench.probe(0), Arc::clone(&bench.purgatory));
+    let looks = Arc::clone(&other.looks);
+    op.in_look = Some(Box::new(move || {
+        assert!(!purgatory.try_complete(other.id));
+        assert_eq!(looks.load(Ordering::SeqCst), 2, "those of its registration");
+    }));
     bench.wait(op, NEVER, &[2]);
     assert_eq!(bench.take_log(), [(1, Outcome::Satisfied)]);
 }
