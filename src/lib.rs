@@ -133,6 +133,8 @@ pub mod design;
 #[cfg(feature = "std")]
 pub mod expirer;
 mod fault;
+#[cfg(feature = "async")]
+pub mod future;
 #[cfg(feature = "std")]
 pub mod guide;
 #[cfg(feature = "std")]
@@ -166,6 +168,8 @@ pub use sync::modelled::time as model_time;
 pub use clock::{Clock, ManualClock, SystemClock};
 #[cfg(feature = "std")]
 pub use expirer::Expirer;
+#[cfg(feature = "async")]
+pub use future::{Wait, WaitError, Waiting};
 #[cfg(feature = "std")]
 pub use metrics::Stats;
 #[cfg(feature = "std")]

@@ -86,6 +86,7 @@ fn a_use_of_a_higher_layer_is_seen() {
     seen(rules::layers, "src/purgatory/mod.rs", "use crate::expirer::Expirer;", 1);
     seen(rules::layers, "src/operation/mod.rs", "use crate::Purgatory;", 1);
     seen(rules::layers, "src/kafka/mod.rs", "use crate::purgatory::engine::Engine;", 1);
+    seen(rules::layers, "src/future/mod.rs", "use crate::purgatory::engine::Engine;", 1);
 }
 
 #[test]
@@ -102,6 +103,7 @@ fn a_use_of_a_lower_layer_is_no_breach() {
         "use crate::kafka::ErrorCode;\nuse crate::{Clock, Outcome};",
         0,
     );
+    seen(rules::layers, "src/future/mod.rs", "use crate::sync::Mutex;\nuse crate::{Outcome, defer};", 0);
     seen(rules::layers, "src/lib.rs", "pub use crate::expirer::Expirer;", 0);
     seen(
         rules::layers,

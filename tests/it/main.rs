@@ -1,6 +1,7 @@
 //! The public behaviour of the crate, held against its models.
 
 mod field_reports;
+mod future;
 mod guarantees;
 mod jobs;
 mod kafka_delayed_operation;

@@ -12,7 +12,8 @@ use std::sync::LazyLock;
 /// nearer to the end.
 const STARTS: [u64; 5] = [1 << 30, (1 << 36) - 3, 1 << 42, 1 << 63, u64::MAX - (1 << 42)];
 
-const SUITES: [&str; 10] = [
+const SUITES: [&str; 11] = [
+    "future::",
     "guarantees::",
     "kafka_delayed_operation::",
     "kafka_elsewhere::",
@@ -36,7 +37,8 @@ const FAR: [&str; 5] = [
 
 /// These race threads or pile up memory, and ask for no time; the last four have ages of their own, or count what moves
 /// from level to level.
-const BUT: [&str; 10] = [
+const BUT: [&str; 11] = [
+    "future::runtimes",
     "::k1_",
     "::k9_",
     "a_chain_of_a_hundred_thousand",
