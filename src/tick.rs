@@ -151,6 +151,9 @@ impl Resolution {
         if tick.is_never() {
             return Duration::MAX;
         }
+        if self.nanos == 1_000_000 {
+            return Duration::from_millis(tick.0);
+        }
         // At most 2^64 * 2^64 nanoseconds: no overflow in 128 bits.
         let nanos = tick.0 as u128 * self.nanos as u128;
         let secs = nanos / NANOS_PER_SEC;
