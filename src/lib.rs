@@ -171,7 +171,7 @@ pub use expirer::Expirer;
 #[cfg(feature = "async")]
 pub use future::{Wait, WaitError, Waiting};
 #[cfg(feature = "std")]
-pub use metrics::Stats;
+pub use metrics::{Histogram, Stats};
 #[cfg(feature = "std")]
 pub use operation::{BoxedOperation, DelayedOperation, Outcome, defer};
 #[cfg(feature = "std")]

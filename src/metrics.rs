@@ -1,4 +1,8 @@
-//! The books of a purgatory: what was registered and how it ended.
+//! The books of a purgatory: what was registered and how it ended; and how long things took.
+
+mod histogram;
+
+pub use histogram::{Bucket, Histogram};
 
 use crate::operation::Outcome;
 
