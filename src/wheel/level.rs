@@ -11,7 +11,7 @@ use crate::steps;
 /// Bits of a deadline that a level resolves.
 const DIGIT: u32 = 6;
 /// Slots a level.
-const SLOTS: usize = 1 << DIGIT;
+pub(super) const SLOTS: usize = 1 << DIGIT;
 /// Eleven digits of 6 bits are all of a 64-bit deadline.
 pub(super) const LEVELS: usize = u64::BITS.div_ceil(DIGIT) as usize;
 
@@ -204,6 +204,17 @@ impl Levels {
 
     pub(super) fn deadline(&self, place: Place) -> u64 {
         self.chunks.entry(place.chunk(), place.entry()).1
+    }
+
+    /// Adds how many timers are in up to `most` chunks, from one on, to the counts of their buckets. Returns the chunk to go
+    /// on from.
+    pub(super) fn add_counts(&self, from: u32, most: u32, counts: &mut [usize]) -> Option<u32> {
+        let (heads, next) = self.chunks.heads(from, most);
+        for head in heads {
+            steps::count(1);
+            counts[usize::from(head.bucket)] += usize::from(head.count);
+        }
+        next
     }
 
     pub(super) fn heap_size(&self) -> usize {

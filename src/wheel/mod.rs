@@ -71,6 +71,7 @@ mod chunk;
 mod invariants;
 mod late;
 mod level;
+mod occupancy;
 mod pool;
 mod slots;
 #[cfg(test)]
@@ -89,6 +90,8 @@ use turn::Due;
 
 use crate::tick::Tick;
 
+pub(crate) use occupancy::COUNT_STEP;
+pub use occupancy::Occupancy;
 pub(crate) use timer::AtHand;
 pub use timer::{Expired, Step, TimerId};
 pub(crate) use waste::Waste;
@@ -131,6 +134,8 @@ pub struct TimingWheel<T> {
     /// Nothing is due before it. Where timers are few most pops find nothing, and this is all that they look at. It is 0
     /// where a pop has something else to do.
     quiet_until: u64,
+    /// How many timers have moved down a level.
+    cascaded: u64,
 }
 
 impl<T> TimingWheel<T> {
@@ -152,6 +157,7 @@ impl<T> TimingWheel<T> {
             position: now.as_u64().min(LAST),
             cascading: 0,
             quiet_until: 0,
+            cascaded: 0,
         }
     }
 

@@ -302,6 +302,13 @@ impl Chunks {
         }
     }
 
+    /// The heads of up to `most` chunks from one on, those that are free too: nothing waits in these. And the chunk that comes
+    /// after, if there is one.
+    pub(super) fn heads(&self, from: u32, most: u32) -> (impl Iterator<Item = &Head>, Option<u32>) {
+        let end = from.saturating_add(most).min(self.count);
+        ((from..end).map(|chunk| self.head(chunk)), (end < self.count).then_some(end))
+    }
+
     /// How many chunks are in buckets.
     pub(super) fn used(&self) -> usize {
         self.count as usize - 1 - self.spare.len() - self.bare.len()

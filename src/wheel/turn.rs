@@ -13,6 +13,13 @@ pub(super) enum Due {
 }
 
 impl<T> TimingWheel<T> {
+    /// Returns how many timers have moved down a level since the wheel was made: one that came down three levels counts three
+    /// times.
+    #[must_use]
+    pub const fn cascaded(&self) -> u64 {
+        self.cascaded
+    }
+
     /// Whether nothing can be due at `now`. The position is then there.
     #[inline]
     pub(super) fn is_quiet(&mut self, now: Tick) -> bool {
@@ -70,6 +77,7 @@ impl<T> TimingWheel<T> {
             slots.set_place(index, place);
         });
         *budget = budget.saturating_sub(moved);
+        self.cascaded += moved as u64;
         self.note_cascaded();
     }
 
