@@ -1,10 +1,14 @@
-//! The books of a purgatory: what was registered and how it ended; and how long things took.
+//! The books of a purgatory: what was registered, how it ended, and how long things took.
+//!
+//! All that is counted for each operation is counted under a lock that is held anyway, in the shard's own part of the books;
+//! whoever asks adds the parts up. What is kept on top of that, and what it costs, is in [`design`](crate::design).
 
 mod histogram;
 
 pub use histogram::{Bucket, Histogram};
 
 use crate::operation::Outcome;
+use std::time::Duration;
 
 /// The counts of a purgatory at one moment, from [`Purgatory::stats`](crate::Purgatory::stats).
 ///
@@ -58,8 +62,35 @@ pub struct Stats {
     pub keys: usize,
     /// Timeouts that were clamped to the greatest allowed one.
     pub clamped: u64,
-    /// Panics of user code that were caught: looks, callbacks, destructors and hooks.
+    /// Panics of user code that were caught: looks, callbacks, destructors, hooks, and readings of the clock for a figure.
     pub panics: u64,
+    /// Of those registered, the ones that were over at their first look: they never waited.
+    pub at_once: u64,
+    /// Operations that were handed back since the capacity was used up. They are not registered.
+    pub rejected_full: u64,
+    /// Operations that were handed back since the purgatory had been shut down. They are not registered.
+    pub rejected_shutdown: u64,
+    /// What the engine has done for all that.
+    pub work: Work,
+}
+
+/// What a purgatory's engine has done, in [`Stats`].
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Drives that were begun. Each is a pass or more.
+    pub drives: u64,
+    /// Passes: calls of [`expire`](crate::Purgatory::expire), and those of an expirer.
+    pub passes: u64,
+    /// How often a deadline was earlier than the one that was promised, so that the driver was woken, or the hook for earlier
+    /// deadlines called.
+    pub rings: u64,
+    /// Timers that moved down a level of the wheel as their time came near: in practice none, one or two for each that
+    /// expires, and hardly one for those that are stopped before.
+    pub cascaded: u64,
+    /// The longest time that a pass took, callbacks included, which is how long it kept the other purgatories of its
+    /// expirer. Of the passes that expired something or moved a timer down.
+    pub longest_pass: Duration,
 }
 
 impl Stats {
@@ -77,7 +108,6 @@ impl Stats {
 }
 
 /// One shard's part of the books. Kept under the shard's lock.
-#[derive(Default)]
 pub(crate) struct Books {
     registered: u64,
     satisfied: u64,
@@ -87,9 +117,28 @@ pub(crate) struct Books {
     shut_down: u64,
     panicked: u64,
     clamped: u64,
+    /// Timers that moved down in wheels that the shard has had before.
+    cascaded: u64,
+    /// How long those that have ended waited, if that is measured.
+    waits: Option<Histogram>,
 }
 
 impl Books {
+    pub(crate) fn new(measures_waits: bool) -> Self {
+        Books {
+            registered: 0,
+            satisfied: 0,
+            expired: 0,
+            forced: 0,
+            cancelled: 0,
+            shut_down: 0,
+            panicked: 0,
+            clamped: 0,
+            cascaded: 0,
+            waits: measures_waits.then(Histogram::new),
+        }
+    }
+
     pub(crate) fn register(&mut self) {
         self.registered += 1;
     }
@@ -98,7 +147,14 @@ impl Books {
         self.clamped += 1;
     }
 
-    pub(crate) fn end(&mut self, outcome: Outcome) {
+    pub(crate) fn cascade(&mut self, timers: u64) {
+        self.cascaded += timers;
+    }
+
+    pub(crate) fn end(&mut self, outcome: Outcome, waited: Option<Duration>) {
+        if let (Some(waits), Some(waited)) = (&mut self.waits, waited) {
+            waits.record(waited);
+        }
         let count = match outcome {
             Outcome::Satisfied => &mut self.satisfied,
             Outcome::Expired => &mut self.expired,
@@ -129,5 +185,32 @@ impl Books {
         stats.panicked += self.panicked;
         stats.clamped += self.clamped;
         stats.pending += self.pending();
+        stats.work.cascaded += self.cascaded;
+    }
+
+    pub(crate) const fn waits(&self) -> Option<&Histogram> {
+        self.waits.as_ref()
+    }
+}
+
+/// The drives' part of the books.
+#[derive(Default)]
+pub(crate) struct Pace {
+    passes: u64,
+    longest_pass: Duration,
+    /// How late expiries were decided.
+    pub(crate) lateness: Histogram,
+}
+
+impl Pace {
+    /// Notes a pass, and how long it took if that is known.
+    pub(crate) fn pass(&mut self, took: Option<Duration>) {
+        self.passes += 1;
+        self.longest_pass = self.longest_pass.max(took.unwrap_or_default());
+    }
+
+    pub(crate) fn add_to(&self, work: &mut Work) {
+        work.passes += self.passes;
+        work.longest_pass = self.longest_pass;
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::alarm::Alarm;
 use crate::clock::{Clock, SystemClock};
-use crate::metrics::Books;
+use crate::metrics::{Books, Pace};
 use crate::operation::DelayedOperation;
 use crate::purgatory::Purgatory;
 use crate::purgatory::aside::Aside;
@@ -10,6 +10,7 @@ use crate::purgatory::capacity::Capacity;
 use crate::purgatory::engine::{Drives, Engine, Shard};
 use crate::purgatory::home::Homes;
 use crate::purgatory::panics::{CaughtPanic, PanicHook};
+use crate::purgatory::register::Rejections;
 use crate::purgatory::watch::WatchLists;
 use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Numbers};
 use crate::tick::Tick;
@@ -60,6 +61,7 @@ pub struct Builder<K, O> {
     clock: Option<Box<dyn Clock>>,
     on_panic: Option<PanicHook>,
     on_earlier_deadline: Option<Box<dyn Fn() + Send + Sync>>,
+    measures_waits: bool,
     marker: PhantomData<fn() -> (K, O)>,
 }
 
@@ -74,6 +76,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Builder<K, O> {
             clock: None,
             on_panic: None,
             on_earlier_deadline: None,
+            measures_waits: false,
             marker: PhantomData,
         }
     }
@@ -253,6 +256,15 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Builder<K, O> {
         self
     }
 
+    /// Sets whether it is measured how long operations wait; [`Purgatory::waits`] then says so. By default it is not.
+    ///
+    /// The clock is then read once more for each operation that ends, also for one that never expires as it registers, and
+    /// each shard keeps 8 kB.
+    pub fn measure_waits(mut self, measure: bool) -> Self {
+        self.measures_waits = measure;
+        self
+    }
+
     /// Builds the purgatory.
     #[must_use]
     pub fn build(self) -> Purgatory<K, O> {
@@ -265,7 +277,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Builder<K, O> {
                 watch: WatchLists::new(),
                 owed: VecDeque::new(),
                 aside: Aside::default(),
-                books: Books::default(),
+                books: Books::new(self.measures_waits),
                 closed: false,
             }))
         };
@@ -291,6 +303,10 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Builder<K, O> {
             },
             closed: AtomicBool::new(false),
             panics: AtomicU64::new(0),
+            rejected: Rejections::default(),
+            rings: AtomicU64::new(0),
+            pace: Mutex::new(Pace::default()),
+            measures_waits: self.measures_waits,
         })
     }
 }

@@ -46,7 +46,8 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     pub(crate) fn pass(self: &Arc<Self>) -> (usize, bool) {
         let call = Call::enter_pass();
         call.catch_up();
-        let Begun { drive, now } = self.drives.go_on_or_begin(|| self.now());
+        let began = self.clock.elapsed();
+        let Begun { drive, now } = self.drives.go_on_or_begin(self.resolution.floor(began));
         let mut heads = self.heads(&call);
         let (mut expired, mut work) = (0, 0);
         let mut more = false;
@@ -55,22 +56,27 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
                 more = true;
                 break;
             }
+            // Not read again before anything has taken time. And before anything is taken out, since reading may panic.
+            let at = if work == 0 { Some(began) } else { self.read_clock() };
+            let late = at.map(|at| at.saturating_sub(self.resolution.start_of(tick)));
             let mut batch = Batch::new();
             heads[index] = self.take_due(index, tick, Begun { drive, now }, &mut batch);
             let moved = heads[index] == tick && batch.len() < EXPIRY_STEP;
             work += if moved { MOVES_COUNT_AS } else { batch.len() };
-            expired += self.expire_all(batch, &call);
+            expired += self.expire_all(batch, late, &call);
         }
         if !more && self.drives.has_set_aside.swap(false, Ordering::Relaxed) {
             self.put_back();
         }
         self.drives.end_pass(now, more);
+        let ended = if work > 0 { self.read_clock() } else { None };
+        self.pace.lock().pass(ended.map(|ended| ended.saturating_sub(began)));
         (expired, more)
     }
 
     /// Decides what was taken out, all of it before the first callback: a callback that cancels, resets or shuts down
-    /// finds each of them either waiting or ended.
-    fn expire_all(self: &Arc<Self>, batch: Batch<O>, call: &Call) -> usize {
+    /// finds each of them either waiting or ended. `late`: by how much, if the clock could be read.
+    fn expire_all(self: &Arc<Self>, batch: Batch<O>, late: Option<Duration>, call: &Call) -> usize {
         let mut expired = 0;
         let mut ended: SmallVec<[(O, SpareKeys<K>); 4]> = SmallVec::new();
         for waiter in batch {
@@ -81,6 +87,9 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
                 Decision::Lost => continue,
             }
             expired += 1;
+        }
+        if let Some(late) = late.filter(|_| expired > 0) {
+            self.pace.lock().lateness.record_many(late, expired as u64);
         }
         for (op, keys) in ended {
             self.complete(op, Outcome::Expired, keys, call);
@@ -246,6 +255,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
             shard.aside = Aside::default();
             // The whole wheel goes in one move: the lock is not held for longer however much is in it.
             let wheel: TimingWheel<Timed<O>> = std::mem::replace(&mut shard.wheel, empty);
+            shard.books.cascade(wheel.cascaded());
             drop(shard);
             for timed in wheel.into_items() {
                 match timed.waiter.cell.decide(Outcome::Shutdown) {
@@ -285,15 +295,14 @@ struct Begun {
 }
 
 impl Drives {
-    /// Goes on with the drive that an earlier pass left unfinished, or begins one.
-    fn go_on_or_begin(&self, now: impl FnOnce() -> Tick) -> Begun {
+    /// Goes on with the drive that an earlier pass left unfinished, or begins one, whose present is `now`.
+    fn go_on_or_begin(&self, now: Tick) -> Begun {
         let unfinished = Tick::new(self.unfinished.load(Ordering::Relaxed));
         if !unfinished.is_never() {
             return Begun { drive: self.latest.load(Ordering::Relaxed), now: unfinished };
         }
-        // The clock is read before the drive gets its number, and a registration reads the number before the
+        // The clock was read before the drive gets its number, and a registration reads the number before the
         // clock. So whatever carries this number has read the clock later, and is due at `now` at the earliest.
-        let now = now();
         Begun { drive: self.latest.fetch_add(1, Ordering::Release) + 1, now }
     }
 

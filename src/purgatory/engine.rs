@@ -5,13 +5,15 @@
 
 use crate::alarm::Alarm;
 use crate::clock::Clock;
-use crate::metrics::{Books, Stats};
+use crate::metrics::{Books, Pace};
 use crate::operation::cell::{Cell, Held, Look, Spell};
 use crate::operation::{DelayedOperation, Outcome};
 use crate::purgatory::aside::Aside;
 use crate::purgatory::capacity::Capacity;
 use crate::purgatory::home::Homes;
 use crate::purgatory::panics::{PanicHook, PanicPlace, contain};
+use crate::purgatory::register::Rejections;
+use crate::purgatory::since::Since;
 use crate::purgatory::watch::WatchLists;
 use crate::sync::{Arc, AtomicBool, AtomicU64, MODELLED, Mutex, MutexGuard, Ordering, planted};
 use crate::tick::{Resolution, Tick};
@@ -46,6 +48,13 @@ pub(crate) struct Engine<K, O> {
     pub(super) drives: Drives,
     pub(super) closed: AtomicBool,
     pub(super) panics: AtomicU64,
+    pub(super) rejected: Rejections,
+    /// How often the driver was woken for an earlier deadline.
+    pub(super) rings: AtomicU64,
+    /// Drives alone take this lock, once for a step of expiries and once for a pass; and whoever asks.
+    pub(super) pace: Mutex<Pace>,
+    /// Whether the clock is read when an operation ends.
+    pub(super) measures_waits: bool,
 }
 
 /// On cache lines of its own, so that the threads at one lock don't slow those at the next.
@@ -130,12 +139,24 @@ pub(super) struct Timed<O> {
 /// An operation that waits.
 pub(super) struct Waiter<O> {
     pub(super) cell: Cell<O, Links>,
-    pub(super) home: u32,
+    /// There are 4096 shards at most.
+    home: u16,
+    pub(super) since: Since,
     /// The id in the home shard's wheel; set and read with that shard's lock held.
     pub(super) timer: AtomicU64,
 }
 
 impl<O> Waiter<O> {
+    /// Makes one that the caller holds, and that is in no registry yet.
+    pub(super) fn new(op: O, home: u32, since: Since) -> Self {
+        Waiter { cell: Cell::held(op), home: home as u16, since, timer: AtomicU64::new(0) }
+    }
+
+    #[inline]
+    pub(super) fn home(&self) -> u32 {
+        self.home.into()
+    }
+
     /// The caller holds the home shard's lock.
     pub(super) fn timer(&self) -> TimerId {
         TimerId::from_u64(self.timer.load(Ordering::Relaxed))
@@ -256,8 +277,14 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         self.resolution.floor(self.clock.elapsed())
     }
 
+    /// Reads the clock for a figure. If that panics there is no figure: what the caller holds goes on all the same.
+    pub(super) fn read_clock(&self) -> Option<Duration> {
+        self.contain(PanicPlace::Clock, || self.clock.elapsed())
+    }
+
     /// Rings for a deadline that lowered the alarm. No lock is held.
     pub(super) fn wake_driver(&self) {
+        self.rings.fetch_add(1, Ordering::Relaxed);
         self.alarm.ring();
         if let Some(hook) = &self.on_earlier_deadline {
             self.contain(PanicPlace::Hook, hook);
@@ -370,7 +397,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     /// the purgatory is shut down and nobody may come, so the caller must go on.
     fn hand_on(&self, waiter: &Arc<Waiter<O>>) -> bool {
         let lowered = {
-            let mut shard = self.shard(waiter.home);
+            let mut shard = self.shard(waiter.home());
             if shard.closed && !planted("hand-on-ignores-shutdown") {
                 return false;
             }
@@ -416,10 +443,12 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         let (op, links) = held.take();
         let mut keys = SpareKeys::new();
         let mut rest = &links[..];
-        self.take_from(waiter.home, |home| {
+        let now = if self.measures_waits { self.read_clock() } else { None };
+        let waited = now.and_then(|now| waiter.since.until(now));
+        self.take_from(waiter.home(), |home| {
             home.wheel.stop_timer(waiter.timer());
-            home.books.end(outcome);
-            home.unwatch_run(waiter.home, &mut rest, &mut keys);
+            home.books.end(outcome, waited);
+            home.unwatch_run(waiter.home(), &mut rest, &mut keys);
         });
         while let Some(next) = rest.first() {
             self.take_from(next.shard, |shard| shard.unwatch_run(next.shard, &mut rest, &mut keys));
@@ -470,26 +499,5 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
             let engine = Arc::clone(self);
             call.put_off(move || engine.drop_keys(keys));
         }
-    }
-
-    pub(super) fn stats(&self) -> Stats {
-        let mut stats = Stats::default();
-        for shard in self.each_shard() {
-            shard.books.add_to(&mut stats);
-            stats.watched += shard.watch.watchers();
-            stats.keys += shard.watch.keys();
-        }
-        let satisfied = self.at_once.satisfied.load(Ordering::Relaxed);
-        let panicked = self.at_once.panicked.load(Ordering::Relaxed);
-        stats.registered += satisfied + panicked;
-        stats.satisfied += satisfied;
-        stats.panicked += panicked;
-        stats.panics = self.panics.load(Ordering::Relaxed);
-        stats
-    }
-
-    /// Sums a count over the shards.
-    pub(super) fn sum(&self, count: impl Fn(&Shard<K, O>) -> usize) -> usize {
-        self.each_shard().map(|shard| count(&shard)).sum()
     }
 }

@@ -172,7 +172,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     /// taken out of the wheel is not put back.
     fn reset(&self, waiter: &Waiter<O>, due: Due) -> bool {
         let (lowered, has_waste) = {
-            let mut home = self.shard(waiter.home);
+            let mut home = self.shard(waiter.home());
             let timer = waiter.timer();
             // The wheel is asked first: an operation that a drive took out may still be undecided.
             let Some(timed) = home.wheel.get_mut(timer) else { return planted("reset-after-pop") };
@@ -188,7 +188,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
             (self.alarm.lower(due.deadline), home.wheel.has_waste())
         };
         if has_waste {
-            self.carry_off_waste(waiter.home);
+            self.carry_off_waste(waiter.home());
         }
         if lowered {
             self.wake_driver();

@@ -25,10 +25,12 @@ pub(crate) mod engine;
 mod event;
 mod home;
 mod numbered;
+mod observe;
 mod panics;
 mod pool;
 mod register;
 mod results;
+mod since;
 mod table;
 #[cfg(all(test, not(any(ixion_loom, ixion_shuttle))))]
 mod tests;
@@ -37,10 +39,10 @@ mod watch;
 
 pub use builder::Builder;
 pub use equivalent::Equivalent;
+pub use observe::Waiting;
 pub use panics::{CaughtPanic, PanicPlace};
 pub use results::{Cancelled, Drive, HandedBack, OperationId, Registration, RejectReason, Rejected, Watch};
 
-use crate::metrics::Stats;
 use crate::operation::{BoxedOperation, DelayedOperation};
 use crate::sync::Arc;
 use crate::tick::Tick;
@@ -345,60 +347,6 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
         timeout: Duration,
     ) -> usize {
         self.engine.reset_timeout_for_key(key, timeout)
-    }
-
-    /// Whether an operation waits on the key. The answer may be old when it comes: a signal need not ask.
-    ///
-    #[doc = include_str!("docs/contains_key.md")]
-    #[must_use]
-    pub fn contains_key<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> bool {
-        let hash = self.engine.hash(key);
-        self.engine.shard(self.engine.shard_of(hash)).watch.contains(hash, key)
-    }
-
-    /// Returns the number of operations that wait. Exact at every quiet point; while a thread is inside an operation
-    /// that was decided, that one still counts.
-    ///
-    #[doc = include_str!("docs/len.md")]
-    #[must_use]
-    #[doc(alias = "numDelayed")]
-    #[doc(alias = "NumDelayedOperations")]
-    pub fn len(&self) -> usize {
-        self.engine.sum(|shard| shard.books.pending())
-    }
-
-    /// Whether no operation waits.
-    ///
-    #[doc = include_str!("docs/is_empty.md")]
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Returns the number of entries in all watch lists: an operation on three keys is three.
-    ///
-    #[doc = include_str!("docs/watched.md")]
-    #[doc(alias = "PurgatorySize")]
-    #[must_use]
-    pub fn watched(&self) -> usize {
-        self.engine.sum(|shard| shard.watch.watchers())
-    }
-
-    /// Returns the number of keys that somebody waits on.
-    ///
-    #[doc = include_str!("docs/key_count.md")]
-    #[must_use]
-    pub fn key_count(&self) -> usize {
-        self.engine.sum(|shard| shard.watch.keys())
-    }
-
-    /// Returns the books. One lock a shard.
-    ///
-    #[doc = include_str!("docs/stats.md")]
-    #[doc(alias = "metrics")]
-    #[must_use]
-    pub fn stats(&self) -> Stats {
-        self.engine.stats()
     }
 
     /// Drives the purgatory once: expires what is due, up to a bounded number, and says when to come again.

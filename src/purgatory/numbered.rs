@@ -46,6 +46,11 @@ impl Numbered {
         self.entries[entry].node = node;
     }
 
+    /// The number of an entry.
+    pub(super) fn number(&self, entry: u32) -> u64 {
+        self.entries[entry].place.at
+    }
+
     /// O(log n).
     pub(super) fn remove(&mut self, entry: u32) {
         let Entry { place, .. } = self.entries.remove(entry);

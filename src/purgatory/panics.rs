@@ -26,6 +26,8 @@ pub enum PanicPlace {
     KeyDrop,
     /// The hook for earlier deadlines.
     Hook,
+    /// The clock, read for a figure, which is then missing.
+    Clock,
 }
 
 impl<'a> CaughtPanic<'a> {
@@ -76,6 +78,7 @@ impl fmt::Display for CaughtPanic<'_> {
             PanicPlace::Callback => "on_complete",
             PanicPlace::KeyDrop => "the drop of a key",
             PanicPlace::Hook => "on_earlier_deadline",
+            PanicPlace::Clock => "the clock",
         };
         write!(f, "purgatory {}: {place} panicked: {}", self.purgatory, self.message())
     }

@@ -76,6 +76,18 @@ impl<T> Pool<T> {
         self.segments[segment].contains(entry)
     }
 
+    /// The entry, if there is one.
+    pub(super) fn get(&self, index: u32) -> Option<&T> {
+        let (segment, entry) = split(index);
+        self.segments.get(segment)?.get(entry)
+    }
+
+    /// All entries of a segment; `None`: there is no such segment.
+    pub(super) fn segment(&self, segment: usize) -> Option<impl Iterator<Item = (u32, &T)>> {
+        let entries = self.segments.get(segment)?;
+        Some(entries.iter().map(move |(entry, value)| ((segment * SEGMENT + entry) as u32, value)))
+    }
+
     fn open_another(&mut self) -> u32 {
         let segment = self.bare.pop().unwrap_or_else(|| {
             self.segments.push(Slab::new());
@@ -117,9 +129,7 @@ impl<T> Pool<T> {
 
     #[cfg(test)]
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
-        self.segments.iter().enumerate().flat_map(|(segment, entries)| {
-            entries.iter().map(move |(entry, value)| ((segment * SEGMENT + entry) as u32, value))
-        })
+        (0..self.segments.len()).filter_map(|segment| self.segment(segment)).flatten()
     }
 
     /// For how many entries there is memory.

@@ -13,12 +13,13 @@
 //! operation on the list and left a mark, or took the list's lock before step 2 or 3 did, and then the lock orders
 //! its change before the look.
 
-use crate::operation::cell::{Cell, Look};
+use crate::operation::cell::Look;
 use crate::operation::{DelayedOperation, Outcome};
 use crate::purgatory::engine::{
     Engine, INLINE, LINK_STEP, Link, Links, Nth, Shard, SpareKeys, Timed, Waiter,
 };
 use crate::purgatory::results::{OperationId, Registration, RejectReason, Rejected, Watch};
+use crate::purgatory::since::Since;
 use crate::sync::{Arc, AtomicU64, Ordering, planted};
 use crate::tick::Tick;
 use crate::trampoline::Call;
@@ -49,7 +50,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     ) -> Result<Registration, Rejected<O>> {
         let call = Call::enter();
         if self.closed.load(Ordering::Acquire) {
-            return Err(Rejected { op, reason: RejectReason::Shutdown });
+            return Err(self.reject(op, RejectReason::Shutdown));
         }
         // 1. The first look.
         let (outcome, count) = match self.look(&mut op) {
@@ -78,9 +79,9 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         };
         if self.capacity.as_ref().is_some_and(|capacity| !capacity.reserve()) {
             self.give_up(wants, spare, call);
-            return Err(Rejected { op, reason: RejectReason::Full });
+            return Err(self.reject(op, RejectReason::Full));
         }
-        let waiter = Arc::new(Waiter { cell: Cell::held(op), home, timer: AtomicU64::new(0) });
+        let waiter = Arc::new(Waiter::new(op, home, due.since));
         let mut held = waiter.cell.lock();
         let Some(timer) = self.arm(&waiter, due, &mut wants, held.links(), &mut spare) else {
             if let Some(capacity) = &self.capacity {
@@ -88,7 +89,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
             }
             self.give_up(wants, spare, call);
             let (op, _) = held.take();
-            return Err(Rejected { op, reason: RejectReason::Shutdown });
+            return Err(self.reject(op, RejectReason::Shutdown));
         };
         // 3. The other keys: those that step 2 has not put into lists.
         for want in &mut wants {
@@ -117,7 +118,8 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         spare: &mut SpareKeys<K>,
     ) -> Option<TimerId> {
         let early = planted("alarm-before-lock") && self.alarm.lower(due.deadline);
-        let mut shard = self.shard(waiter.home);
+        let home = waiter.home();
+        let mut shard = self.shard(home);
         if shard.closed && !planted("closed-unseen") {
             return None;
         }
@@ -131,10 +133,10 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
             shard.books.clamp();
         }
         for want in wants.iter_mut().take(LINK_STEP) {
-            if self.shard_of(want.hash) == waiter.home
+            if self.shard_of(want.hash) == home
                 && let Some(key) = want.key.take()
             {
-                links.push(shard.watch_for(want, key, waiter.home, waiter, spare));
+                links.push(shard.watch_for(want, key, home, waiter, spare));
             }
         }
         let lowered = if planted("alarm-before-lock") { early } else { self.alarm.lower(due.deadline) };
@@ -154,13 +156,15 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         let drive = self.drives.latest();
         let clamped = timeout > self.max_timeout;
         let timeout = timeout.min(self.max_timeout);
-        let deadline = match timeout {
-            Duration::MAX => Tick::MAX,
+        // What never expires needs no present, unless somebody wants to know how long it waited.
+        let now = (timeout != Duration::MAX || self.measures_waits).then(|| self.clock.elapsed());
+        let deadline = match (timeout, now) {
+            (Duration::MAX, _) | (_, None) => Tick::MAX,
             // Over as it begins: due in the tick that the clock is in, not only in the next one.
-            Duration::ZERO => self.now(),
-            _ => self.resolution.deadline(self.clock.elapsed(), timeout),
+            (Duration::ZERO, Some(now)) => self.resolution.floor(now),
+            (_, Some(now)) => self.resolution.deadline(now, timeout),
         };
-        Due { deadline, drive, clamped }
+        Due { deadline, drive, clamped, since: now.map_or(Since::UNKNOWN, Since::new) }
     }
 
     /// Consumes the caller's iterator, hashes each key outside every lock, and sets aside keys given twice: the lowest
@@ -202,11 +206,29 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         }
     }
 
+    /// Hands an operation back. No lock is held.
+    #[cold]
+    fn reject(&self, op: O, reason: RejectReason) -> Rejected<O> {
+        let count = match reason {
+            RejectReason::Full => &self.rejected.full,
+            RejectReason::Shutdown => &self.rejected.shutdown,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+        Rejected { op, reason }
+    }
+
     /// Drops the keys of an operation that is handed back.
     fn give_up(self: &Arc<Self>, wants: Wants<K>, mut spare: SpareKeys<K>, call: &Call) {
         spare.extend(wants.into_iter().filter_map(|want| want.key));
         self.drop_keys_in_turn(spare, call);
     }
+}
+
+/// How many operations were not accepted.
+#[derive(Default)]
+pub(super) struct Rejections {
+    pub(super) full: AtomicU64,
+    pub(super) shutdown: AtomicU64,
 }
 
 /// When an operation is due.
@@ -216,6 +238,8 @@ pub(super) struct Due {
     /// The latest drive when this was computed.
     pub(super) drive: u64,
     pub(super) clamped: bool,
+    /// When this was computed.
+    pub(super) since: Since,
 }
 
 impl<K: Eq, O> Shard<K, O> {

@@ -284,13 +284,6 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
         self.remove_if_empty(list)
     }
 
-    pub(crate) fn contains<Q>(&self, hash: u64, key: &Q) -> bool
-    where
-        Q: Equivalent<K> + ?Sized,
-    {
-        self.find(hash, key).is_some_and(|list| self.lists[list].watchers > 0)
-    }
-
     /// Whether there is waste.
     #[inline]
     pub(crate) fn has_waste(&self) -> bool {
@@ -487,6 +480,7 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
     }
 }
 
+mod read;
 #[cfg(all(test, not(any(ixion_loom, ixion_shuttle))))]
 #[path = "watch_tests.rs"]
 mod tests;

@@ -199,7 +199,12 @@ impl Model {
         self.known.push(false);
         let event = match self.call(|model| model.accept(number, plan)) {
             Ok(outcome) => Event::Accepted(number, outcome),
-            Err(reason) => Event::Rejected(number, reason),
+            Err(reason) => {
+                let full = reason == RejectReason::Full;
+                self.counts.rejected_full += u64::from(full);
+                self.counts.rejected_shutdown += u64::from(!full);
+                Event::Rejected(number, reason)
+            }
         };
         self.known[number] = event == Event::Accepted(number, None);
         self.events.push(event);
@@ -211,6 +216,7 @@ impl Model {
         }
         if let Some(outcome) = self.look(number, plan, 1) {
             self.counts.registered += 1;
+            self.counts.at_once += 1;
             self.count_end(outcome);
             self.complete(number, Arc::clone(plan), outcome);
             return Ok(Some(outcome));

@@ -62,6 +62,7 @@ fn index(place: PanicPlace) -> usize {
         PanicPlace::Callback => 1,
         PanicPlace::KeyDrop => 2,
         PanicPlace::Hook => 3,
+        PanicPlace::Clock => unreachable!("the clock of a script does not panic"),
     }
 }
 
@@ -189,6 +190,7 @@ impl World {
         let clock = ManualClock::with_resolution(Resolution::new(script.tick));
         clock.advance_to(script.start());
         let mut builder = Purgatory::builder("script")
+            .measure_waits(true)
             .clock(Skewed(clock.clone(), fault))
             .shards(script.shards)
             .hash_seed(SEED)

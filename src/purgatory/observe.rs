@@ -1,0 +1,255 @@
+//! What can be asked of a purgatory: its books, who waits on a key, and what its wheels look like.
+//!
+//! Nothing in here changes anything, runs a callback or waits for one. Each lock is held for a bounded number of steps.
+//! What one call returns is exact at a quiet point; while others register and complete, its parts are of different moments.
+
+use crate::metrics::{Histogram, Stats};
+use crate::operation::DelayedOperation;
+use crate::purgatory::engine::{Engine, Shard, Waiter};
+use crate::purgatory::results::OperationId;
+use crate::purgatory::{Equivalent, Purgatory};
+use crate::sync::{Arc, Ordering};
+use crate::tick::Tick;
+use crate::wheel::{COUNT_STEP, Occupancy};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::hash::Hash;
+
+/// How many of those that wait on a key are told of. They are read in one hold of a lock, so that they are of one moment.
+const MOST_WAITERS: usize = 128;
+
+/// How many keys are told of.
+const MOST_KEYS: usize = 1024;
+
+/// An operation that waits on a key, from [`Purgatory::waiters`].
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// Its name.
+    pub id: OperationId,
+    /// The tick in which it was registered; of one that never expires only where
+    /// [waits are measured](crate::Builder::measure_waits).
+    pub since: Option<Tick>,
+    /// The tick at which it expires; [`Tick::MAX`] is never.
+    pub deadline: Tick,
+    /// The number that it waits at, if any.
+    pub progress: Option<u64>,
+}
+
+impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
+    /// Returns the name that the purgatory was built with.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.engine.name
+    }
+
+    /// Returns the tick that the purgatory's clock is in.
+    #[must_use]
+    pub fn now(&self) -> Tick {
+        self.engine.now()
+    }
+
+    /// Returns the number of operations that wait. Exact at every quiet point; while a thread is inside an operation
+    /// that was decided, that one still counts.
+    ///
+    #[doc = include_str!("docs/len.md")]
+    #[must_use]
+    #[doc(alias = "numDelayed")]
+    #[doc(alias = "NumDelayedOperations")]
+    pub fn len(&self) -> usize {
+        self.engine.sum(|shard| shard.books.pending())
+    }
+
+    /// Whether no operation waits.
+    ///
+    #[doc = include_str!("docs/is_empty.md")]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the number of entries in all watch lists: an operation on three keys is three.
+    ///
+    #[doc = include_str!("docs/watched.md")]
+    #[must_use]
+    #[doc(alias = "PurgatorySize")]
+    pub fn watched(&self) -> usize {
+        self.engine.sum(|shard| shard.watch.watchers())
+    }
+
+    /// Returns the number of keys that somebody waits on.
+    ///
+    #[doc = include_str!("docs/key_count.md")]
+    #[must_use]
+    pub fn key_count(&self) -> usize {
+        self.engine.sum(|shard| shard.watch.keys())
+    }
+
+    /// Returns the books. One lock a shard, and one for what the drives note.
+    ///
+    #[doc = include_str!("docs/stats.md")]
+    #[must_use]
+    #[doc(alias = "metrics")]
+    pub fn stats(&self) -> Stats {
+        self.engine.stats()
+    }
+
+    /// Returns how late expiries were decided: a time for each operation that has expired, from its deadline (the exact
+    /// instant, rounded up to a tick) to the decision of the drive that expired it.
+    ///
+    /// It is made up of the driver's wake-up and of the callbacks that ran before it in the same drive, not of its own
+    /// callback. Up to 64 operations of the same tick and shard are decided together, and before the first of their callbacks.
+    #[must_use]
+    pub fn lateness(&self) -> Histogram {
+        self.engine.pace.lock().lateness.clone()
+    }
+
+    /// Returns how long the operations that have ended waited, from their registration to the moment at which they were taken
+    /// out, to a microsecond; `None` unless the purgatory was built [to measure that](crate::Builder::measure_waits).
+    ///
+    /// Those that were over at their first look never waited, and are not in it. A wait of more than two years counts as none.
+    #[must_use]
+    pub fn waits(&self) -> Option<Histogram> {
+        let mut waits = self.engine.measures_waits.then(Histogram::new)?;
+        for shard in self.engine.each_shard() {
+            if let Some(part) = shard.books.waits() {
+                waits.merge(part);
+            }
+        }
+        Some(waits)
+    }
+
+    /// Whether an operation waits on the key. The answer may be old when it comes: a signal need not ask.
+    ///
+    #[doc = include_str!("docs/contains_key.md")]
+    #[must_use]
+    pub fn contains_key<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> bool {
+        self.watchers(key) > 0
+    }
+
+    /// Returns the number of operations that wait on the key.
+    #[must_use]
+    pub fn watchers<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> usize {
+        let hash = self.engine.hash(key);
+        self.engine.shard(self.engine.shard_of(hash)).watch.watchers_of(hash, key)
+    }
+
+    /// Returns who waits on the key: the first 128, in order of registration, those at a number after the others.
+    /// [`watchers`](Self::watchers) says how many there are.
+    ///
+    /// # Complexity
+    ///
+    /// One hold of the key's lock, and one for each operation, to look up its deadline. One that ends meanwhile is left out.
+    #[must_use]
+    pub fn waiters<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> Vec<Waiting> {
+        let engine = &self.engine;
+        let (hash, now) = (engine.hash(key), engine.clock.elapsed());
+        let mut found: Vec<(Arc<Waiter<O>>, Option<u64>)> = Vec::with_capacity(MOST_WAITERS);
+        let shard = engine.shard(engine.shard_of(hash));
+        shard.watch.first_watchers(hash, key, MOST_WAITERS, |waiter, progress| {
+            found.push((Arc::clone(waiter), progress));
+        });
+        drop(shard);
+        let waiting = |(waiter, progress): (Arc<Waiter<O>>, Option<u64>)| {
+            let home = engine.shard(waiter.home());
+            let timer = waiter.timer();
+            let deadline = home.wheel.deadline(timer)?;
+            let since = waiter.since.until(now).map(|ago| engine.resolution.floor(now.saturating_sub(ago)));
+            let id = OperationId { purgatory: engine.number, home: waiter.home(), timer };
+            Some(Waiting { id, since, deadline, progress })
+        };
+        found.into_iter().filter_map(waiting).collect()
+    }
+
+    /// Returns the keys on which most operations wait, and how many do: the `most` hottest, the hottest first; 1024 at most.
+    ///
+    /// This is the one method that clones a key, and it does so with a lock held: as `K`'s `Eq`, its `Clone` must not call the
+    /// engine. A panic of it goes through to the caller.
+    ///
+    /// # Complexity
+    ///
+    /// O(keys), with 256 of them under one hold of a lock: a few milliseconds for a million.
+    #[must_use]
+    pub fn hottest_keys(&self, most: usize) -> Vec<(K, usize)>
+    where
+        K: Clone,
+    {
+        self.engine
+            .hottest_lists(most.min(MOST_KEYS))
+            .filter_map(|(shard, list)| {
+                let shard = self.engine.shard(shard);
+                shard.watch.key_of(list).map(|(key, watchers)| (key.clone(), watchers))
+            })
+            .collect()
+    }
+
+    /// Counts the timers in each bucket of the wheels, summed over the shards.
+    ///
+    /// Each shard has a wheel of its own, which goes on to the present when something of it is due: what is far away in one
+    /// may have come near in another.
+    ///
+    /// # Complexity
+    ///
+    /// O(operations / 64) at least, and a nanosecond for each 64 of them; 1024 times that under one hold of a lock.
+    #[must_use]
+    pub fn occupancy(&self) -> Occupancy {
+        let mut occupancy = Occupancy::new();
+        for index in 0..self.engine.shards.len() {
+            let mut from = Some(0);
+            while let Some(chunk) = from {
+                let shard = self.engine.shard(index as u32);
+                from = shard.wheel.add_occupancy(chunk, COUNT_STEP, &mut occupancy);
+            }
+        }
+        occupancy
+    }
+}
+
+impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
+    fn stats(&self) -> Stats {
+        let mut stats = Stats::default();
+        for shard in self.each_shard() {
+            shard.books.add_to(&mut stats);
+            stats.watched += shard.watch.watchers();
+            stats.keys += shard.watch.keys();
+            stats.work.cascaded += shard.wheel.cascaded();
+        }
+        let satisfied = self.at_once.satisfied.load(Ordering::Relaxed);
+        let panicked = self.at_once.panicked.load(Ordering::Relaxed);
+        stats.at_once = satisfied + panicked;
+        stats.registered += stats.at_once;
+        stats.satisfied += satisfied;
+        stats.panicked += panicked;
+        stats.panics = self.panics.load(Ordering::Relaxed);
+        stats.rejected_full = self.rejected.full.load(Ordering::Relaxed);
+        stats.rejected_shutdown = self.rejected.shutdown.load(Ordering::Relaxed);
+        stats.work.drives = self.drives.latest();
+        stats.work.rings = self.rings.load(Ordering::Relaxed);
+        self.pace.lock().add_to(&mut stats.work);
+        stats
+    }
+
+    /// Sums a count over the shards.
+    fn sum(&self, count: impl Fn(&Shard<K, O>) -> usize) -> usize {
+        self.each_shard().map(|shard| count(&shard)).sum()
+    }
+
+    /// The shard and the number of the longest lists, the longest first.
+    fn hottest_lists(&self, most: usize) -> impl Iterator<Item = (u32, u32)> {
+        // The shortest of the longest on top; of two of a length the one that comes later.
+        let mut longest: BinaryHeap<Reverse<(usize, Reverse<(u32, u32)>)>> =
+            BinaryHeap::with_capacity(most + 1);
+        for index in 0..self.shards.len() as u32 {
+            let mut part = 0;
+            while self.shard(index).watch.count_part(part, |list, watchers| {
+                longest.push(Reverse((watchers, Reverse((index, list)))));
+                if longest.len() > most {
+                    longest.pop();
+                }
+            }) {
+                part += 1;
+            }
+        }
+        longest.into_sorted_vec().into_iter().map(|Reverse((_, Reverse(place)))| place)
+    }
+}
