@@ -8,7 +8,9 @@
 //!   there for each such partition. Followers copy segments and never wait like this.
 //! * **m2** The wait is over when each read is done.
 //! * **m3** A read that fails ends the wait, and so does a partition that is unknown, offline, or not led here any more:
-//!   the consumer should hear of it now. So does, with m2, a wait that began with nothing to read.
+//!   the consumer should hear of it now. That holds for every partition of the fetch: one whose read is done, which then
+//!   has that error for a result, and one that was [read locally](RemoteFetch::with_local). So does, with m2, a wait that
+//!   began with nothing to read.
 //! * **m4** The first deadline is the request's longest wait. If there is anything to send by then, bytes of local
 //!   partitions or a result, the wait is over. If not it goes on.
 //! * **m5** Past the first deadline the first result ends the wait.
@@ -29,6 +31,8 @@ use std::time::Duration;
 pub struct RemoteFetch<P: JobPartition, J: Job> {
     /// The remote reads.
     pub reads: Vec<JobStatus<PartitionJob<P, J>>>,
+    /// The partitions that need no remote read.
+    pub local: Vec<P>,
     /// The bytes of local partitions that could be sent, in sum.
     pub local_bytes: u64,
     timeout: Duration,
@@ -47,7 +51,14 @@ impl<P: JobPartition, J: Job> RemoteFetch<P, J> {
         remote_max_wait: Duration,
     ) -> Self {
         let rest = Some(remote_max_wait.saturating_sub(max_wait)); // m6
-        RemoteFetch { reads, local_bytes, timeout: max_wait, rest }
+        RemoteFetch { reads, local: Vec::new(), local_bytes, timeout: max_wait, rest }
+    }
+
+    /// Adds the partitions that were read locally: the loss of one of them ends the wait, too (m3).
+    #[must_use]
+    pub fn with_local(mut self, partitions: Vec<P>) -> Self {
+        self.local = partitions;
+        self
     }
 
     /// Returns the timeout with which to register the fetch now.
@@ -66,6 +77,7 @@ impl<P: JobPartition, J: Job> RemoteFetch<P, J> {
             pending: count(|read| read.pending),
             arrived: count(|read| read.result.is_ok()),
             failed: count(|read| !read.pending && read.result.is_err()),
+            lost: self.local.iter().filter(|partition| partition.error().is_some()).count(),
             is_past_first: self.rest.is_none(),
         }
     }
@@ -88,8 +100,10 @@ pub struct Progress {
     pub pending: usize,
     /// Those that have brought something.
     pub arrived: usize,
-    /// Those that have failed.
+    /// Those that have failed, or whose partition is lost.
     pub failed: usize,
+    /// The partitions without a read that are lost.
+    pub lost: usize,
     /// Whether the first deadline has passed.
     pub is_past_first: bool,
 }
@@ -97,7 +111,9 @@ pub struct Progress {
 /// Decides whether a fetch is over (m2, m3, m5).
 #[must_use]
 pub fn decide(progress: Progress) -> bool {
-    progress.pending == 0 || progress.failed > 0 || (progress.is_past_first && progress.arrived > 0)
+    progress.pending == 0
+        || progress.failed + progress.lost > 0
+        || (progress.is_past_first && progress.arrived > 0)
 }
 
 /// How a [`DelayedRemoteFetch`] ends.
@@ -178,8 +194,12 @@ impl<P: JobPartition, J: Job, A: FnOnce(RemoteEnd, RemoteFetch<P, J>)> DelayedOp
     for DelayedRemoteFetch<P, J, A>
 {
     fn try_complete(&mut self) -> bool {
-        for read in self.fetch.reads.iter_mut().filter(|read| read.pending) {
-            read.look();
+        for read in &mut self.fetch.reads {
+            if read.pending {
+                read.look();
+            } else if let Some(error) = read.job.partition.error() {
+                read.result = Err(error); // m3: the job is not asked again
+            }
         }
         decide(self.fetch.progress())
     }

@@ -129,6 +129,34 @@ fn a_read_that_fails_or_whose_partition_moves_away_ends_the_wait_and_cancels_the
 }
 
 #[test]
+fn a_partition_that_moves_away_after_its_read_has_arrived_ends_the_wait_with_its_error() {
+    // m3: what has arrived is not for us to send any more
+    let server = Server::new();
+    let [a, b] = server.fetch(0);
+    assert_eq!(server.bring(&a, Ok(1)), None);
+    a.0.moved.set(Some(ErrorCode::NOT_LEADER_OR_FOLLOWER));
+    server.purgatory.check_and_complete(&1);
+    let lost = Err(ErrorCode::NOT_LEADER_OR_FOLLOWER);
+    assert_eq!(server.answers.take(), [(Outcome::Satisfied, vec![lost, LATE], 1)]);
+    assert_eq!((a.0.cancels.get(), b.0.cancels.get()), (0, 1), "what is done is not cancelled");
+}
+
+#[test]
+fn a_local_partition_that_moves_away_ends_the_wait() {
+    // m3 and m9
+    let server = Server::new();
+    let (remote, local) = (Hand::default(), Hand::default());
+    let read = JobStatus::begun(PartitionJob { partition: remote.clone(), job: remote.clone() });
+    let fetch = RemoteFetch::new(vec![read], 0, MAX_WAIT, REMOTE_MAX_WAIT).with_local(vec![local.clone()]);
+    server.wait(fetch);
+    assert_eq!(server.at(MAX_WAIT), None, "it is still looked at when the wait goes on");
+    local.0.moved.set(Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION));
+    server.purgatory.check_and_complete(&1);
+    assert_eq!(server.answers.take(), [(Outcome::Satisfied, vec![LATE], 1)]);
+    assert_eq!((remote.0.cancels.get(), local.0.cancels.get()), (1, 0));
+}
+
+#[test]
 fn with_anything_to_send_the_first_deadline_is_the_last() {
     // m4 and m8
     let server = Server::new();
@@ -206,9 +234,15 @@ fn whatever_else_ends_the_wait_cancels_the_reads_at_once() {
 #[test]
 fn a_decision_weighs_what_has_arrived_only_past_the_first_deadline() {
     // m2, m3 and m5
-    let progress =
-        |pending, arrived, failed, is_past_first| Progress { pending, arrived, failed, is_past_first };
+    let progress = |pending, arrived, failed, is_past_first| Progress {
+        pending,
+        arrived,
+        failed,
+        lost: 0,
+        is_past_first,
+    };
     assert!(decide(progress(0, 3, 0, false)) && decide(progress(2, 0, 1, false)));
     assert!(!decide(progress(1, 2, 0, false)));
+    assert!(decide(Progress { lost: 1, ..progress(2, 0, 0, false) }));
     assert!(decide(progress(1, 2, 0, true)) && !decide(progress(3, 0, 0, true)));
 }
