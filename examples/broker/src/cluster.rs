@@ -1,6 +1,7 @@
 //! What all nodes of the process share: the topics, the purgatories, the clock, the counters.
 
 use std::collections::BTreeSet;
+use std::hash::Hash;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -65,24 +66,18 @@ impl Cluster {
     pub(crate) fn start(config: Config, nodes: Vec<SocketAddr>) -> io::Result<Arc<Cluster>> {
         let clock = Arc::new(SystemClock::new());
         let expirer = Expirer::spawn("expirer")?;
-        let produce = Purgatory::builder("Produce").clock(clock.clone()).build();
-        let fetch = Purgatory::builder("Fetch").clock(clock.clone()).build();
-        let chores = Purgatory::builder("Chores").clock(clock.clone()).build();
-        expirer.drive(&produce);
-        expirer.drive(&fetch);
-        let delete_records = Purgatory::builder("DeleteRecords").clock(clock.clone()).build();
-        let topics = Purgatory::builder("Topic").clock(clock.clone()).build();
-        expirer.drive(&delete_records);
-        expirer.drive(&topics);
-        expirer.drive(&chores);
-        let idle = Purgatory::builder("Idle").clock(clock.clone()).build();
-        expirer.drive(&idle);
+        let produce = driven("Produce", &clock, &expirer);
+        let fetch = driven("Fetch", &clock, &expirer);
+        let delete_records = driven("DeleteRecords", &clock, &expirer);
+        let topics = driven("Topic", &clock, &expirer);
+        let idle = driven("Idle", &clock, &expirer);
+        let chores = driven("Chores", &clock, &expirer);
+        let gates = (2..=config.replicas).map(|_| watch::Sender::new(false)).collect();
         let groups = Arc::new(Coordinator::new(&config, clock.clone()));
         expirer.drive(&groups.rebalance);
         expirer.drive(&groups.heartbeat);
         let cluster = Arc::new(Cluster {
             catalog: Arc::new(Catalog::new(config.clone())),
-            gates: (2..=config.replicas).map(|_| watch::Sender::new(false)).collect(),
             config,
             nodes,
             produce,
@@ -90,10 +85,11 @@ impl Cluster {
             delete_records,
             topics,
             leftovers: Mutex::default(),
-            chores,
             groups,
             idle,
             counters: Counters::default(),
+            chores,
+            gates,
             next_producer_id: AtomicI64::new(0),
             clock,
             _expirer: expirer,
@@ -249,6 +245,17 @@ impl Cluster {
             partitions,
         }
     }
+}
+
+/// A purgatory on the broker's clock, driven by its expirer.
+fn driven<K, O>(name: &'static str, clock: &Arc<SystemClock>, expirer: &Expirer) -> Purgatory<K, O>
+where
+    K: Hash + Eq + Send + 'static,
+    O: DelayedOperation + Send + 'static,
+{
+    let purgatory = Purgatory::builder(name).clock(clock.clone()).build();
+    expirer.drive(&purgatory);
+    purgatory
 }
 
 fn stats_of(partition: &Partition) -> PartitionStats {
