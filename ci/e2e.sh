@@ -60,8 +60,9 @@ refuses 2 "a command is missing"
 refuses 2 "unknown command" fly
 refuses 2 "--frobnicate" serve --frobnicate
 refuses 2 "nonsense" serve --listen nonsense
-refuses 2 "--replicas must be at least 1" serve --replicas 0
+refuses 2 "--replicas takes a whole number from 1" serve --replicas 0
 refuses 2 "--partitions" serve --partitions many
+refuses 2 "contradict each other" serve --replicas 3 --follower 127.0.0.1:2
 refuses 2 "--node" follow --leader "$address" --node 1
 refuses 1 "cannot serve on $address" serve --listen "$address"
 refuses 1 "cannot open the control port on $control" serve --listen 127.0.0.1:0 --control "$control"

@@ -1,14 +1,17 @@
 //! What the command line says.
 
+mod conflicts;
+mod values;
+
 use std::ffi::OsString;
 use std::net::SocketAddr;
-use std::str::FromStr;
 use std::time::Duration;
 
 use ixion_broker::Config;
-use lexopt::prelude::{Long, Short, Value, ValueExt};
+use lexopt::prelude::{Long, Short, Value};
 
 use crate::demo::polls::Shape;
+use values::Options;
 
 /// What everybody must know first.
 pub(crate) const WARNING: &str =
@@ -28,24 +31,25 @@ balance. polls starts a broker in a process of its own, lets many polls wait the
 take; it fails if an answer is wrong or early, or if something is kept of a poll that has ended.
 
 options of demo:
-  --seconds N                     how long the load runs, at least 2  [20]
+  --seconds N                     how long the load runs, at least 5  [20]
 
 options of polls:
   --polls N                       how many wait at once, each on a connection of its own  [10000]
   --partitions N                  partitions of their topic, which share them evenly  [100]
-  --wait-ms MS                    how long each waits  [20000]
+  --wait-ms MS                    how long each waits, at least 500  [20000]
   --replicas N                    nodes of the broker, followers included  [3]
 
 options of serve:
   --listen ADDRESS                where clients connect            [127.0.0.1:9092]
   --control ADDRESS               where the control port listens   [none]
-  --replicas N                    nodes in all: one leader and N - 1 followers; not heard with --follower  [3]
-  --follower ADDRESS              where node 2 listens, if it is a process of its own; once more for node 3, and so on
+  --replicas N                    nodes in all: one leader and N - 1 followers  [3]
+  --follower ADDRESS              where node 2 listens, if it is a process of its own; once more for node 3, and so on;
+                                  then these and the leader are all nodes, and --replicas is left out
   --partitions N                  partitions of a topic whose creator does not say  [3]
   --no-auto-create                asking for an unknown topic does not create it
   --min-insync-replicas N         replicas that acks=all needs in sync  [1]
   --replica-lag-time-max-ms MS    how long a follower may lag before it leaves the in-sync set  [30000]
-  --replica-fetch-wait-ms MS      how long a follower's fetch may wait  [500]
+  --replica-fetch-wait-ms MS      how long a follower's fetch may wait, at most a third of the lag  [500]
   --retention-bytes N             bytes kept per partition  [268435456]
   --retention-total-bytes N       bytes kept in all  [1073741824]
   --max-request-bytes N           the largest request that is read  [104857600]
@@ -56,9 +60,12 @@ options of serve:
   --group-max-session-timeout-ms MS       the longest session that a member may have  [1800000]
   --group-max-size N                      the most members of a group  [10000]
 
-options of follow, besides --listen, --replica-fetch-wait-ms, --connections-max-idle-ms and --max-request-bytes:
+options of follow, besides --replica-fetch-wait-ms, --connections-max-idle-ms and --max-request-bytes:
   --leader ADDRESS                where the leader serves
-  --node N                        the follower's number, from 2 on
+  --node N                        the follower's number: 2 for the leader's first --follower, and so on
+  --listen ADDRESS                that --follower
+
+An ADDRESS is HOST:PORT. Port 0 is a free port, where another process need not know it.
 
   -h, --help                      print this
   -V, --version                   print the version
@@ -67,10 +74,22 @@ commands of the control port, one a line: pause [node], resume [node], stats
 ";
 
 const DEMO_SECONDS: u64 = 20;
-/// Less has no time for a follower to be paused and come back.
-const MIN_DEMO_SECONDS: u64 = 2;
+/// Less has no time for all that there is to be shown.
+const MIN_DEMO_SECONDS: u64 = 5;
 /// An hour: the broker keeps everything in memory.
 const MAX_DEMO_SECONDS: u64 = 3600;
+/// Polls that wait for less are over before all of them have come.
+const MIN_POLL_MS: u64 = 500;
+/// A broker in one address has no more ports for connections.
+const MAX_POLLS: usize = 65_535;
+/// Nodes of a broker; followers in its process take a listener and a task each, and all fetch all the time.
+const MAX_NODES: u16 = 100;
+/// The most partitions that a broker has, of all topics together.
+const MAX_PARTITIONS: i32 = 10_000;
+/// The protocol has 31 bits for the length of a frame.
+const MAX_FRAME_BYTES: usize = i32::MAX as usize;
+/// What a follower still takes in one piece.
+const MAX_BATCH_BYTES: usize = 100 << 20;
 
 /// What is to be done. A command has a variant here, an arm in [`parse`] and an arm in `main`.
 #[derive(Debug)]
@@ -90,144 +109,109 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command,
         None => Err("a command is missing: serve, follow, demo or polls".into()),
         Some(Short('h') | Long("help")) => Ok(Command::Help),
         Some(Short('V') | Long("version")) => Ok(Command::Version),
+        Some(Value(command)) if command == "help" => Ok(Command::Help),
         Some(Value(command)) if command == "serve" => serve(&mut parser),
         Some(Value(command)) if command == "follow" => follow(&mut parser),
         Some(Value(command)) if command == "demo" => demo(&mut parser),
         Some(Value(command)) if command == "polls" => polls(&mut parser),
-        Some(Value(command)) => Err(format!("unknown command {command:?}").into()),
+        Some(Value(command)) => {
+            Err(format!("unknown command {command:?}: there are serve, follow, demo and polls").into())
+        }
         Some(option) => Err(option.unexpected()),
     }
 }
 
 fn serve(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Error> {
     let mut config = Config::default();
-    while let Some(option) = parser.next()? {
-        match option {
-            Short('h') | Long("help") => return Ok(Command::Help),
-            Short('V') | Long("version") => return Ok(Command::Version),
-            Long("listen") => config.listen = value(parser, "--listen")?,
-            Long("control") => config.control = Some(value(parser, "--control")?),
-            Long("replicas") => config.replicas = at_least_one(parser, "--replicas")?,
-            Long("follower") => config.followers.push(value(parser, "--follower")?),
-            Long("partitions") => config.default_partitions = at_least_one(parser, "--partitions")?,
-            Long("no-auto-create") => config.auto_create_topics = false,
-            Long("min-insync-replicas") => {
-                config.min_insync_replicas = at_least_one(parser, "--min-insync-replicas")?;
+    let mut options = Options::new(parser);
+    while let Some(option) = options.next()? {
+        match option.as_str() {
+            "help" => return Ok(Command::Help),
+            "version" => return Ok(Command::Version),
+            "listen" => config.listen = options.address()?,
+            "control" => config.control = Some(options.address()?),
+            "replicas" => config.replicas = options.number(1..=MAX_NODES)?,
+            "follower" => config.followers.push(options.remote_address()?),
+            "partitions" => config.default_partitions = options.number(1..=MAX_PARTITIONS)?,
+            "no-auto-create" => config.auto_create_topics = false,
+            "min-insync-replicas" => config.min_insync_replicas = options.number(1..=MAX_NODES)?,
+            "replica-lag-time-max-ms" => config.replica_lag_time_max = options.milliseconds(1)?,
+            "replica-fetch-wait-ms" => config.replica_fetch_wait = options.milliseconds(1)?,
+            "connections-max-idle-ms" => config.connections_max_idle = options.milliseconds(1)?,
+            "group-initial-rebalance-delay-ms" => {
+                config.group_initial_rebalance_delay = options.milliseconds(0)?;
             }
-            Long("replica-lag-time-max-ms") => {
-                config.replica_lag_time_max = milliseconds(parser, "--replica-lag-time-max-ms")?;
-            }
-            Long("replica-fetch-wait-ms") => {
-                config.replica_fetch_wait = milliseconds(parser, "--replica-fetch-wait-ms")?;
-            }
-            Long("connections-max-idle-ms") => {
-                config.connections_max_idle = milliseconds(parser, "--connections-max-idle-ms")?;
-            }
-            Long("group-initial-rebalance-delay-ms") => {
-                let delay = value(parser, "--group-initial-rebalance-delay-ms")?;
-                config.group_initial_rebalance_delay = Duration::from_millis(delay);
-            }
-            Long("group-min-session-timeout-ms") => {
-                config.group_min_session_timeout = milliseconds(parser, "--group-min-session-timeout-ms")?;
-            }
-            Long("group-max-session-timeout-ms") => {
-                config.group_max_session_timeout = milliseconds(parser, "--group-max-session-timeout-ms")?;
-            }
-            Long("group-max-size") => config.group_max_size = value(parser, "--group-max-size")?,
-            Long("retention-bytes") => config.retention_bytes = value(parser, "--retention-bytes")?,
-            Long("retention-total-bytes") => {
-                config.retention_total_bytes = value(parser, "--retention-total-bytes")?;
-            }
-            Long("max-request-bytes") => config.max_request_bytes = value(parser, "--max-request-bytes")?,
-            Long("max-message-bytes") => config.max_message_bytes = value(parser, "--max-message-bytes")?,
-            other => return Err(other.unexpected()),
+            "group-min-session-timeout-ms" => config.group_min_session_timeout = options.milliseconds(1)?,
+            "group-max-session-timeout-ms" => config.group_max_session_timeout = options.milliseconds(1)?,
+            "group-max-size" => config.group_max_size = options.number(1..=usize::MAX)?,
+            "retention-bytes" => config.retention_bytes = options.number(1..=u64::MAX)?,
+            "retention-total-bytes" => config.retention_total_bytes = options.number(1..=u64::MAX)?,
+            "max-request-bytes" => config.max_request_bytes = options.number(1..=MAX_FRAME_BYTES)?,
+            "max-message-bytes" => config.max_message_bytes = options.number(1..=MAX_BATCH_BYTES)?,
+            _ => return Err(options.unknown()),
         }
     }
+    let replicas = options.has("replicas").then_some(config.replicas);
+    conflicts::check_serve(&config, replicas)?;
     Ok(Command::Serve(Box::new(config)))
 }
 
 fn follow(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Error> {
     let mut config = Config::default();
     let (mut leader, mut node) = (None, None);
-    while let Some(option) = parser.next()? {
-        match option {
-            Short('h') | Long("help") => return Ok(Command::Help),
-            Short('V') | Long("version") => return Ok(Command::Version),
-            Long("leader") => leader = Some(value(parser, "--leader")?),
-            Long("node") => node = Some(value(parser, "--node")?),
-            Long("listen") => config.listen = value(parser, "--listen")?,
-            Long("replica-fetch-wait-ms") => {
-                config.replica_fetch_wait = milliseconds(parser, "--replica-fetch-wait-ms")?;
-            }
-            Long("connections-max-idle-ms") => {
-                config.connections_max_idle = milliseconds(parser, "--connections-max-idle-ms")?;
-            }
-            Long("max-request-bytes") => config.max_request_bytes = value(parser, "--max-request-bytes")?,
-            other => return Err(other.unexpected()),
+    let mut options = Options::new(parser);
+    while let Some(option) = options.next()? {
+        match option.as_str() {
+            "help" => return Ok(Command::Help),
+            "version" => return Ok(Command::Version),
+            "leader" => leader = Some(options.remote_address()?),
+            "node" => node = Some(options.number(2..=MAX_NODES)?),
+            "listen" => config.listen = options.address()?,
+            "replica-fetch-wait-ms" => config.replica_fetch_wait = options.milliseconds(1)?,
+            "connections-max-idle-ms" => config.connections_max_idle = options.milliseconds(1)?,
+            "max-request-bytes" => config.max_request_bytes = options.number(1..=MAX_FRAME_BYTES)?,
+            _ => return Err(options.unknown()),
         }
     }
-    let leader = leader.ok_or("follow needs --leader")?;
-    match node.ok_or("follow needs --node")? {
-        node @ 2.. => Ok(Command::Follow { leader, node, config: Box::new(config) }),
-        _ => Err("--node must be at least 2: node 1 leads".into()),
+    let leader = leader.ok_or("follow needs --leader ADDRESS, where the leader serves")?;
+    let node =
+        node.ok_or("follow needs --node N: 2 for the first --follower that the leader was told, and so on")?;
+    if !options.has("listen") {
+        return Err("follow needs --listen ADDRESS, the same that the leader was told with --follower".into());
     }
+    conflicts::check_follow(leader, config.listen)?;
+    Ok(Command::Follow { leader, node, config: Box::new(config) })
 }
 
 fn demo(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Error> {
     let mut seconds = DEMO_SECONDS;
-    while let Some(option) = parser.next()? {
-        match option {
-            Short('h') | Long("help") => return Ok(Command::Help),
-            Short('V') | Long("version") => return Ok(Command::Version),
-            Long("seconds") => seconds = value(parser, "--seconds")?,
-            other => return Err(other.unexpected()),
+    let mut options = Options::new(parser);
+    while let Some(option) = options.next()? {
+        match option.as_str() {
+            "help" => return Ok(Command::Help),
+            "version" => return Ok(Command::Version),
+            "seconds" => seconds = options.number(MIN_DEMO_SECONDS..=MAX_DEMO_SECONDS)?,
+            _ => return Err(options.unknown()),
         }
-    }
-    if !(MIN_DEMO_SECONDS..=MAX_DEMO_SECONDS).contains(&seconds) {
-        return Err(format!("--seconds must be {MIN_DEMO_SECONDS} to {MAX_DEMO_SECONDS}").into());
     }
     Ok(Command::Demo(Duration::from_secs(seconds)))
 }
 
 fn polls(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Error> {
     let mut shape = Shape { polls: 10_000, partitions: 100, wait: Duration::from_secs(20), replicas: 3 };
-    while let Some(option) = parser.next()? {
-        match option {
-            Short('h') | Long("help") => return Ok(Command::Help),
-            Short('V') | Long("version") => return Ok(Command::Version),
-            Long("polls") => shape.polls = usize::from(at_least_one::<u16>(parser, "--polls")?),
-            Long("partitions") => shape.partitions = at_least_one(parser, "--partitions")?,
-            Long("wait-ms") => {
-                shape.wait = Duration::from_millis(at_least_one::<u32>(parser, "--wait-ms")?.into())
-            }
-            Long("replicas") => shape.replicas = at_least_one(parser, "--replicas")?,
-            other => return Err(other.unexpected()),
+    let mut options = Options::new(parser);
+    while let Some(option) = options.next()? {
+        match option.as_str() {
+            "help" => return Ok(Command::Help),
+            "version" => return Ok(Command::Version),
+            "polls" => shape.polls = options.number(1..=MAX_POLLS)?,
+            "partitions" => shape.partitions = options.number(1..=MAX_PARTITIONS)?,
+            "wait-ms" => shape.wait = options.milliseconds(MIN_POLL_MS)?,
+            "replicas" => shape.replicas = options.number(1..=MAX_NODES)?,
+            _ => return Err(options.unknown()),
         }
     }
     Ok(Command::Polls(shape))
-}
-
-/// The value of an option; what is wrong with it is said with the option's name.
-fn value<T>(parser: &mut lexopt::Parser, option: &str) -> Result<T, lexopt::Error>
-where
-    T: FromStr,
-    T::Err: Into<Box<dyn std::error::Error + Send + Sync + 'static>>,
-{
-    parser.value()?.parse().map_err(|error| format!("{option}: {error}").into())
-}
-
-/// A number of milliseconds, at least one.
-fn milliseconds(parser: &mut lexopt::Parser, option: &str) -> Result<Duration, lexopt::Error> {
-    at_least_one(parser, option).map(Duration::from_millis)
-}
-
-fn at_least_one<T>(parser: &mut lexopt::Parser, option: &str) -> Result<T, lexopt::Error>
-where
-    T: PartialOrd + From<u8> + FromStr,
-    T::Err: Into<Box<dyn std::error::Error + Send + Sync + 'static>>,
-{
-    let value: T = value(parser, option)?;
-    if value < T::from(1) { Err(format!("{option} must be at least 1").into()) } else { Ok(value) }
 }
 
 #[cfg(test)]
@@ -241,21 +225,21 @@ mod tests {
 
     #[test]
     fn every_option_that_the_help_lists_is_read() {
-        let line = "serve --listen 127.0.0.1:1 --control 127.0.0.1:2 --replicas 5 --partitions 7 --no-auto-create \
+        let line = "serve --listen 127.0.0.1:1 --control 127.0.0.1:2 --replicas 3 --partitions 7 --no-auto-create \
                     --min-insync-replicas 2 --replica-lag-time-max-ms 40 --replica-fetch-wait-ms 50 \
-                    --retention-bytes 60 --retention-total-bytes 70 --max-request-bytes 80 --max-message-bytes 90 \
+                    --retention-bytes 60 --retention-total-bytes 70 --max-request-bytes 90 --max-message-bytes 80 \
                     --group-initial-rebalance-delay-ms 100 --group-min-session-timeout-ms 110 \
                     --group-max-session-timeout-ms 120 --group-max-size 130 --connections-max-idle-ms 140 \
                     --follower 127.0.0.1:3 --follower 127.0.0.1:4";
         let Ok(Command::Serve(config)) = parse_line(line) else { panic!("it is a right line") };
         assert_eq!(config.listen, SocketAddr::from(([127, 0, 0, 1], 1)));
         assert_eq!(config.control, Some(SocketAddr::from(([127, 0, 0, 1], 2))));
-        assert_eq!((config.replicas, config.default_partitions, config.auto_create_topics), (5, 7, false));
+        assert_eq!((config.replicas, config.default_partitions, config.auto_create_topics), (3, 7, false));
         assert_eq!(config.min_insync_replicas, 2);
         assert_eq!(config.replica_lag_time_max, Duration::from_millis(40));
         assert_eq!(config.replica_fetch_wait, Duration::from_millis(50));
         assert_eq!((config.retention_bytes, config.retention_total_bytes), (60, 70));
-        assert_eq!((config.max_request_bytes, config.max_message_bytes), (80, 90));
+        assert_eq!((config.max_request_bytes, config.max_message_bytes), (90, 80));
         assert_eq!(config.group_initial_rebalance_delay, Duration::from_millis(100));
         assert_eq!(config.group_min_session_timeout, Duration::from_millis(110));
         assert_eq!(config.group_max_session_timeout, Duration::from_millis(120));
@@ -271,9 +255,9 @@ mod tests {
         assert_eq!(config.connections_max_idle, Duration::from_millis(8));
         let Ok(Command::Demo(length)) = parse_line("demo --seconds 9") else { panic!("it is a right line") };
         assert_eq!(length, Duration::from_secs(9));
-        let polls = "polls --polls 10 --partitions 11 --wait-ms 12 --replicas 13";
+        let polls = "polls --polls 10 --partitions 11 --wait-ms 1200 --replicas 13";
         let Ok(Command::Polls(shape)) = parse_line(polls) else { panic!("it is a right line") };
-        let wait = Duration::from_millis(12);
+        let wait = Duration::from_millis(1200);
         assert_eq!(shape, Shape { polls: 10, partitions: 11, wait, replicas: 13 });
         let options: Vec<&str> = line
             .split_whitespace()
@@ -297,21 +281,36 @@ mod tests {
         for (line, word) in [
             ("", "serve"),
             ("sreve", "sreve"),
+            ("--bogus", "--bogus"),
+            ("-q", "-q"),
             ("serve --listen", "--listen"),
-            ("serve --listen nowhere", "nowhere"),
-            ("serve --replicas 0", "--replicas"),
-            ("serve --replicas x", "--replicas"),
-            ("serve --max-request-bytes -1", "--max-request-bytes"),
+            ("serve --listen nowhere", "HOST:PORT"),
             ("serve --control here", "--control"),
-            ("follow --node 2", "--leader"),
-            ("follow --leader 127.0.0.1:1", "--node"),
-            ("follow --leader 127.0.0.1:1 --node 1", "--node"),
-            ("demo --seconds soon", "--seconds"),
-            ("polls --polls 0", "--polls"),
-            ("polls --wait-ms 5000000000", "--wait-ms"),
+            ("serve --replicas 0", "--replicas takes a whole number from 1 to 100"),
+            ("serve --replicas x", "--replicas"),
+            ("serve --follower 127.0.0.1:0", "--follower"),
+            ("serve --partitions 10001", "--partitions"),
+            ("serve --min-insync-replicas 0", "--min-insync-replicas"),
+            ("serve --replica-lag-time-max-ms 0", "--replica-lag-time-max-ms"),
+            ("serve --retention-bytes 0", "--retention-bytes"),
+            ("serve --group-max-size 0", "--group-max-size"),
+            ("serve --max-request-bytes -1", "--max-request-bytes"),
+            ("serve --max-message-bytes 104857601", "--max-message-bytes"),
+            ("serve --no-auto-create=yes", "--no-auto-create"),
+            ("serve --replicas 2 --replicas 3", "twice"),
             ("serve --bogus", "--bogus"),
             ("serve extra", "extra"),
-            ("--bogus", "--bogus"),
+            ("follow --node 2 --listen 127.0.0.1:2", "--leader"),
+            ("follow --leader 127.0.0.1:1 --listen 127.0.0.1:2", "--node"),
+            ("follow --leader 127.0.0.1:1 --node 1 --listen 127.0.0.1:2", "--node"),
+            ("follow --leader 127.0.0.1:1 --node 2", "--listen"),
+            ("follow --leader 127.0.0.1:0 --node 2 --listen 127.0.0.1:2", "--leader"),
+            ("follow --leader 127.0.0.1:1 --node 2 --replicas 3", "--replicas"),
+            ("demo --seconds soon", "--seconds"),
+            ("demo --seconds 4", "--seconds"),
+            ("polls --polls 0", "--polls"),
+            ("polls --wait-ms 5000000000", "--wait-ms"),
+            ("polls --wait-ms 10", "--wait-ms"),
         ] {
             let error = parse_line(line).expect_err(line);
             assert!(error.contains(word), "{line:?}: {error}");
@@ -319,9 +318,44 @@ mod tests {
     }
 
     #[test]
+    fn options_that_contradict_each_other_are_refused() {
+        let followers = "--follower 127.0.0.1:2 --follower 127.0.0.1:3";
+        for (line, words) in [
+            (format!("serve --replicas 2 {followers}"), ["--replicas 2", "--follower"]),
+            (format!("serve {followers} --replicas 4"), ["--replicas 4", "--follower"]),
+            (format!("serve --listen 127.0.0.1:3 {followers}"), ["--listen", "--follower"]),
+            (format!("serve --control 127.0.0.1:3 {followers}"), ["--control", "--follower"]),
+            (
+                format!("serve {followers} --follower 127.0.0.1:2"),
+                ["--follower and --follower", "127.0.0.1:2"],
+            ),
+            ("serve --control 127.0.0.1:9092".to_owned(), ["--control", "--listen"]),
+            ("serve --min-insync-replicas 4".to_owned(), ["--min-insync-replicas 4", "3 nodes"]),
+            (format!("serve --min-insync-replicas 4 {followers}"), ["--min-insync-replicas 4", "3 nodes"]),
+            ("serve --group-max-session-timeout-ms 5999".to_owned(), ["--group-min-", "--group-max-"]),
+            ("serve --max-request-bytes 1048587".to_owned(), ["--max-message-bytes", "--max-request-bytes"]),
+            (
+                "follow --leader 127.0.0.1:1 --node 2 --listen 127.0.0.1:0".to_owned(),
+                ["--listen", "--follower"],
+            ),
+            (
+                "follow --leader 127.0.0.1:1 --node 2 --listen 127.0.0.1:1".to_owned(),
+                ["--leader", "--listen"],
+            ),
+        ] {
+            let error = parse_line(&line).expect_err(&line);
+            assert!(words.iter().all(|word| error.contains(word)), "{line:?}: {error}");
+        }
+        let agreeing =
+            format!("serve --replicas 3 {followers} --min-insync-replicas 3 --control 127.0.0.1:0");
+        assert!(matches!(parse_line(&agreeing), Ok(Command::Serve(_))));
+    }
+
+    #[test]
     fn help_begins_with_the_warning() {
         assert!(HELP.starts_with(WARNING));
         assert!(matches!(parse_line("--help"), Ok(Command::Help)));
+        assert!(matches!(parse_line("help"), Ok(Command::Help)));
         assert!(matches!(parse_line("serve -h"), Ok(Command::Help)));
         assert!(matches!(parse_line("-V"), Ok(Command::Version)));
     }
