@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::cluster::Cluster;
-use crate::follower::Follower;
+use crate::follower::{Follower, Trouble};
 use crate::handlers::Session;
 use crate::partition::LEADER;
 use crate::{Config, Stats, control, net};
@@ -28,6 +28,8 @@ pub struct Broker {
     addr: SocketAddr,
     control: Option<SocketAddr>,
     closing: watch::Sender<bool>,
+    /// What is wrong with the followers here.
+    trouble: Trouble,
     tasks: JoinSet<()>,
 }
 
@@ -55,12 +57,12 @@ impl Broker {
         let control = control.transpose()?;
         let control_address = control.as_ref().map(TcpListener::local_addr).transpose()?;
         let addr = nodes[0];
-        let cluster = Cluster::start(config, nodes)?;
+        let cluster = Cluster::start(config, nodes.clone())?;
         let mut broker = Broker::new(cluster, addr, control_address);
-        for (node, listener) in (LEADER..).zip(listeners) {
+        for ((node, listener), listens) in (LEADER..).zip(listeners).zip(nodes) {
             broker.serve(listener, node, None);
             if node != LEADER {
-                broker.follow_leader(node, addr);
+                broker.follow_leader(node, addr, listens);
             }
         }
         if let Some(listener) = control {
@@ -88,12 +90,13 @@ impl Broker {
         let cluster = Cluster::start(config, vec![leader; usize::from(node)])?;
         let mut broker = Broker::new(cluster, addr, None);
         broker.serve(listener, i32::from(node), Some(leader));
-        broker.follow_leader(i32::from(node), leader);
+        broker.follow_leader(i32::from(node), leader, addr);
         Ok(broker)
     }
 
     fn new(cluster: Arc<Cluster>, addr: SocketAddr, control: Option<SocketAddr>) -> Broker {
-        Broker { cluster, addr, control, closing: watch::Sender::new(false), tasks: JoinSet::new() }
+        let (closing, trouble) = (watch::Sender::new(false), watch::Sender::new(None));
+        Broker { cluster, addr, control, closing, trouble, tasks: JoinSet::new() }
     }
 
     /// Serves clients of a node.
@@ -106,12 +109,24 @@ impl Broker {
     }
 
     /// Lets a node copy what the leader has.
-    fn follow_leader(&mut self, node: i32, leader: SocketAddr) {
+    fn follow_leader(&mut self, node: i32, leader: SocketAddr, listens: SocketAddr) {
         // Its fetches show that it is there: it must not sit one out for so long that it seems to lag.
         let config = &self.cluster.config;
         let wait = config.replica_fetch_wait.min(config.replica_lag_time_max / 3);
         let paused = self.cluster.gate(node).expect("every follower has one").subscribe();
-        self.tasks.spawn(Follower::new(node, leader, wait).run(paused, self.closing.subscribe()));
+        let follower = Follower::new(node, leader, listens, wait, self.trouble.clone());
+        self.tasks.spawn(follower.run(paused, self.closing.subscribe()));
+    }
+
+    /// What keeps a [follower](Self::follow) from copying what the leader has, or clients from finding it; nothing, while
+    /// all is well. A trouble that is there already counts as a change.
+    #[must_use]
+    pub fn trouble(&self) -> watch::Receiver<Option<String>> {
+        let mut trouble = self.trouble.subscribe();
+        if trouble.borrow().is_some() {
+            trouble.mark_changed();
+        }
+        trouble
     }
 
     /// Where clients connect: the address of node 1, or of the follower that this is.

@@ -55,7 +55,7 @@ pub(crate) enum Unanswerable {
 impl fmt::Display for Unanswerable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Unanswerable::Malformed(what) => write!(f, "malformed request: {what}"),
+            Unanswerable::Malformed(what) => write!(f, "malformed: {what}"),
             Unanswerable::NotServed { key, version } => {
                 write!(f, "request {key} version {version} is not served")
             }

@@ -6,8 +6,9 @@ use std::time::Duration;
 use ixion_broker::{Broker, Config};
 use kafka_protocol::messages::*;
 use kafka_protocol::protocol::StrBytes;
+use tokio::net::TcpSocket;
 
-use crate::client::{Client, LONG_WAIT_MS, batch, eventually, fetch, produce, start};
+use crate::client::{Client, LONG_WAIT_MS, PATIENCE, batch, eventually, fetch, produce, start};
 
 /// A leader whose followers are elsewhere. Where they listen is not tried here.
 async fn leader(config: Config) -> Broker {
@@ -92,4 +93,63 @@ async fn a_follower_elsewhere_lets_the_leader_answer_and_refuses_what_only_the_l
 async fn node_1_can_be_no_follower() {
     let leader = leader(Config::default()).await;
     assert!(Broker::follow(leader.addr(), 1, Config::default()).await.is_err());
+}
+
+/// An address where nobody listens, and only who is told it will.
+fn reserved() -> (TcpSocket, SocketAddr) {
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.set_reuseaddr(true).expect("a socket can do that");
+    socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port is free");
+    let address = socket.local_addr().expect("it is bound");
+    (socket, address)
+}
+
+/// Waits until a follower says that something is wrong, in such words; or that nothing is.
+async fn told(follower: &Broker, words: Option<&str>) {
+    let mut trouble = follower.trouble();
+    let is_told = |trouble: &Option<String>| match (trouble, words) {
+        (Some(trouble), Some(words)) => trouble.contains(words),
+        (None, None) => true,
+        _ => false,
+    };
+    let told = tokio::time::timeout(PATIENCE, trouble.wait_for(is_told)).await;
+    assert!(matches!(told, Ok(Ok(_))), "not {words:?}: {:?}", *follower.trouble().borrow());
+}
+
+#[tokio::test]
+async fn a_follower_says_what_keeps_it_from_its_leader_and_when_all_is_well() {
+    let ((_first, serves), (_second, listens)) = (reserved(), reserved());
+    let config = Config { listen: listens, ..Config::default() };
+    let follower = Broker::follow(serves, 2, config).await.expect("the port is free");
+    told(&follower, Some(&format!("cannot reach the leader at {serves}"))).await;
+    let config = Config { listen: serves, followers: vec![listens], ..Config::default() };
+    let leader = Broker::start(config).await.expect("the port is free");
+    told(&follower, None).await;
+    leader.pause(None);
+    told(&follower, Some("has hung up")).await;
+    leader.resume(None);
+    told(&follower, None).await;
+    leader.shutdown().await;
+    told(&follower, Some("cannot reach")).await;
+}
+
+#[tokio::test]
+async fn a_follower_says_the_same_trouble_once() {
+    let (_socket, serves) = reserved();
+    let (_other, listens) = reserved();
+    let config = Config { listen: listens, ..Config::default() };
+    let follower = Broker::follow(serves, 2, config).await.expect("the port is free");
+    let mut trouble = follower.trouble();
+    trouble.changed().await.expect("it is there");
+    // It tries many times in this while.
+    assert!(tokio::time::timeout(Duration::from_millis(500), trouble.changed()).await.is_err());
+}
+
+#[tokio::test]
+async fn a_follower_with_a_number_or_an_address_that_the_leader_does_not_know_says_so() {
+    let leader = leader(Config::default()).await;
+    let ninth = follower(&leader, 9).await;
+    told(&ninth, Some("has no node 9; its nodes are 1, 2, 3")).await;
+    let second = follower(&leader, 2).await;
+    told(&second, Some("has been told that node 2 is at 127.0.0.1:1")).await;
 }
