@@ -66,7 +66,14 @@ refuses 2 "contradict each other" serve --replicas 3 --follower 127.0.0.1:2
 refuses 2 "--node" follow --leader "$address" --node 1
 refuses 1 "cannot serve on $address" serve --listen "$address"
 refuses 1 "cannot open the control port on $control" serve --listen 127.0.0.1:0 --control "$control"
-echo "bad options are refused"
+[ ! -e /dev/full ] || for command in "--help" "serve --listen 127.0.0.1:0" "demo"; do
+    code=0
+    # shellcheck disable=SC2086 # these are words
+    timeout 10 "$broker" $command >/dev/full 2>"$scratch/refused" </dev/null || code=$?
+    [ "$code" = 1 ] || fail "'$command' exits with $code though it cannot write"
+    grep -qF "cannot write" "$scratch/refused" || fail "'$command' does not say what is wrong: $(cat "$scratch/refused")"
+done
+echo "bad options are refused, and so is an output that is full"
 
 # A poll that waits is answered when the broker ends: a fetch (version 4) of one partition that waits for a minute.
 exec 8<>"/dev/tcp/${address%:*}/${address##*:}"
@@ -88,7 +95,7 @@ echo "SIGINT ends cleanly"
 timeout 20 "$broker" --help | head -n 1 >/dev/null
 timeout -s INT 3 "$broker" serve --listen 127.0.0.1:0 2>"$scratch/err" | head -n 1 >/dev/null || true
 [ ! -s "$scratch/err" ] || fail "a closed pipe is an error for serve: $(cat "$scratch/err")"
-timeout 60 "$broker" demo --seconds 3 2>"$scratch/err" | head -n 1 >/dev/null || true
+timeout 60 "$broker" demo --seconds 5 2>"$scratch/err" | head -n 1 >/dev/null || true
 [ ! -s "$scratch/err" ] || fail "a closed pipe is an error for demo: $(cat "$scratch/err")"
 echo "a closed pipe is no error"
 
@@ -145,6 +152,11 @@ writes "four"
 # Any node may be asked for what the leader knows.
 timeout 30 kcat -q -b "127.0.0.1:${ports[1]}" -C -t copied -p 0 -o beginning -e >"$scratch/copied"
 printf '%s\n' one two three four | cmp - "$scratch/copied" || fail "not all was read back: $(cat "$scratch/copied")"
-for one in $followers; do kill -TERM "$one" 2>/dev/null || true; done
 stops TERM
+for tries in $(seq 100); do
+    ! grep -q "has hung up\|cannot reach" "$scratch/follow3" || break
+    [ "$tries" != 100 ] || fail "a follower says nothing of a leader that has gone: $(cat "$scratch/follow3")"
+    sleep 0.1
+done
+for one in $followers; do kill -TERM "$one" 2>/dev/null || true; done
 echo "followers in processes of their own may be stopped, killed and started anew"

@@ -37,13 +37,13 @@ pub(crate) async fn run(length: Duration) -> Verdict {
     let config = Config { listen: any_port, control: Some(any_port), replicas: 3, ..Config::default() };
     let broker = Broker::start(config).await.map_err(|error| format!("cannot start the broker: {error}"))?;
     let control = broker.control_addr().ok_or("the broker has no control port")?;
-    crate::say(&format!(
+    say(&format!(
         "3 nodes on {}: {PARTITIONS} producers with acks=all, {} consumers, {} idle polls, for {} s\n",
         broker.addr(),
         2 * PARTITIONS,
         IDLE_WAITS.len(),
         length.as_secs(),
-    ));
+    ))?;
     create_topics(broker.addr()).await?;
 
     let before = Usage::read();
@@ -55,17 +55,21 @@ pub(crate) async fn run(length: Duration) -> Verdict {
     let balanced = wait_for_balance(&broker).await;
 
     let stats = broker.shutdown().await;
-    crate::say(&format!("\n{}", report::table(&shared, &stats, elapsed, usage)));
+    say(&format!("\n{}", report::table(&shared, &stats, elapsed, usage)))?;
     let ended = verdict?;
     balanced?;
     if ended == Ended::Interrupted {
-        crate::say("interrupted; up to there every answer was right, none was early, and the books balance");
+        say("interrupted; up to there every answer was right, none was early, and the books balance")?;
         return Ok(());
     }
     check::shown("Produce", &stats.produce)?;
     check::shown("Fetch", &stats.fetch)?;
-    crate::say("every answer was right, none was early, and the books balance");
-    Ok(())
+    say("every answer was right, none was early, and the books balance")
+}
+
+/// Prints a line.
+fn say(line: &str) -> Verdict {
+    crate::say(line).map_err(|error| error.to_string())
 }
 
 /// The waits of the polls that get nothing.

@@ -108,9 +108,8 @@ pub(crate) async fn run(shape: Shape) -> Verdict {
     let memory = [empty, connected, parked, parked_again];
     let watched = (waiting.watched, left.watched);
     let figures = Figures { memory, idle_cpu, wake_ups, lateness, watched, forgotten };
-    crate::say(&table::table(shape, figures));
-    crate::say("every answer was right, none was early, and nothing is kept of those who hung up");
-    Ok(())
+    super::say(&table::table(shape, figures))?;
+    super::say("every answer was right, none was early, and nothing is kept of those who hung up")
 }
 
 /// This process and the broker's need a descriptor for each poll.
