@@ -55,12 +55,17 @@ options of serve:
   --max-request-bytes N           the largest request that is read  [104857600]
   --max-message-bytes N           the largest record batch that is accepted  [1048588]
   --connections-max-idle-ms MS    how long a connection may be without a request  [600000]
+  --max-connections N             the most connections of a node; one more is closed at once  [20000]
+  --transfer-timeout-ms MS        how long a request may take to come, and its reply to be taken  [30000]
+  --buffer-total-bytes N          bytes of requests that come and replies that go, beyond 64 KiB of each  [268435456]
   --group-initial-rebalance-delay-ms MS   how long an empty group waits for more members  [3000]
   --group-min-session-timeout-ms MS       the shortest session that a member may have  [6000]
   --group-max-session-timeout-ms MS       the longest session that a member may have  [1800000]
-  --group-max-size N                      the most members of a group  [10000]
+  --group-max-size N                      the most members of a group; one more is answered 81  [10000]
+  --max-members N                         the most members of all groups; one more is answered 81  [100000]
+  --max-groups N                          the most groups; who needs one more is answered 44  [10000]
 
-options of follow, besides --replica-fetch-wait-ms, --connections-max-idle-ms and --max-request-bytes:
+options of follow, besides --replica-fetch-wait-ms and those that limit connections and their requests:
   --leader ADDRESS                where the leader serves
   --node N                        the follower's number: 2 for the leader's first --follower, and so on
   --listen ADDRESS                that --follower
@@ -144,6 +149,11 @@ fn serve(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Error> {
             "group-min-session-timeout-ms" => config.group_min_session_timeout = options.milliseconds(1)?,
             "group-max-session-timeout-ms" => config.group_max_session_timeout = options.milliseconds(1)?,
             "group-max-size" => config.group_max_size = options.number(1..=usize::MAX)?,
+            "max-members" => config.max_members = options.number(1..=usize::MAX)?,
+            "max-groups" => config.max_groups = options.number(1..=usize::MAX)?,
+            "max-connections" => config.max_connections = options.number(1..=usize::MAX)?,
+            "transfer-timeout-ms" => config.transfer_timeout = options.milliseconds(1)?,
+            "buffer-total-bytes" => config.buffer_total_bytes = options.number(1..=u64::MAX)?,
             "retention-bytes" => config.retention_bytes = options.number(1..=u64::MAX)?,
             "retention-total-bytes" => config.retention_total_bytes = options.number(1..=u64::MAX)?,
             "max-request-bytes" => config.max_request_bytes = options.number(1..=MAX_FRAME_BYTES)?,
@@ -170,6 +180,9 @@ fn follow(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Error> {
             "replica-fetch-wait-ms" => config.replica_fetch_wait = options.milliseconds(1)?,
             "connections-max-idle-ms" => config.connections_max_idle = options.milliseconds(1)?,
             "max-request-bytes" => config.max_request_bytes = options.number(1..=MAX_FRAME_BYTES)?,
+            "max-connections" => config.max_connections = options.number(1..=usize::MAX)?,
+            "transfer-timeout-ms" => config.transfer_timeout = options.milliseconds(1)?,
+            "buffer-total-bytes" => config.buffer_total_bytes = options.number(1..=u64::MAX)?,
             _ => return Err(options.unknown()),
         }
     }
@@ -230,7 +243,8 @@ mod tests {
                     --retention-bytes 60 --retention-total-bytes 70 --max-request-bytes 90 --max-message-bytes 80 \
                     --group-initial-rebalance-delay-ms 100 --group-min-session-timeout-ms 110 \
                     --group-max-session-timeout-ms 120 --group-max-size 130 --connections-max-idle-ms 140 \
-                    --follower 127.0.0.1:3 --follower 127.0.0.1:4";
+                    --follower 127.0.0.1:3 --follower 127.0.0.1:4 --max-connections 150 --transfer-timeout-ms 160 \
+                    --buffer-total-bytes 170 --max-members 180 --max-groups 190";
         let Ok(Command::Serve(config)) = parse_line(line) else { panic!("it is a right line") };
         assert_eq!(config.listen, SocketAddr::from(([127, 0, 0, 1], 1)));
         assert_eq!(config.control, Some(SocketAddr::from(([127, 0, 0, 1], 2))));
@@ -245,14 +259,19 @@ mod tests {
         assert_eq!(config.group_max_session_timeout, Duration::from_millis(120));
         assert_eq!((config.group_max_size, config.connections_max_idle), (130, Duration::from_millis(140)));
         assert_eq!(config.followers, [3, 4].map(|port| SocketAddr::from(([127, 0, 0, 1], port))));
+        assert_eq!((config.max_connections, config.transfer_timeout), (150, Duration::from_millis(160)));
+        assert_eq!((config.buffer_total_bytes, config.max_members, config.max_groups), (170, 180, 190));
         let follow = "follow --leader 127.0.0.1:5 --node 3 --listen 127.0.0.1:6 --replica-fetch-wait-ms 7 \
-                      --connections-max-idle-ms 8 --max-request-bytes 9";
+                      --connections-max-idle-ms 8 --max-request-bytes 9 --max-connections 10 \
+                      --transfer-timeout-ms 11 --buffer-total-bytes 12";
         let Ok(Command::Follow { leader, node, config }) = parse_line(follow) else {
             panic!("it is a right line")
         };
         assert_eq!((leader.port(), node, config.listen.port(), config.max_request_bytes), (5, 3, 6, 9));
         assert_eq!(config.replica_fetch_wait, Duration::from_millis(7));
         assert_eq!(config.connections_max_idle, Duration::from_millis(8));
+        assert_eq!((config.max_connections, config.buffer_total_bytes), (10, 12));
+        assert_eq!(config.transfer_timeout, Duration::from_millis(11));
         let Ok(Command::Demo(length)) = parse_line("demo --seconds 9") else { panic!("it is a right line") };
         assert_eq!(length, Duration::from_secs(9));
         let polls = "polls --polls 10 --partitions 11 --wait-ms 1200 --replicas 13";

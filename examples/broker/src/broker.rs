@@ -18,6 +18,8 @@ use crate::{Config, Stats, control, net};
 
 /// How long a shutdown waits for clients to take their last answers.
 const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(5);
+/// The most clients of the control port.
+const MAX_CONTROL_CONNECTIONS: usize = 100;
 
 /// A running broker: a leader and its followers, in this process; or a leader alone, or one follower alone.
 ///
@@ -67,9 +69,12 @@ impl Broker {
         }
         if let Some(listener) = control {
             let (cluster, closed) = (broker.cluster.clone(), broker.closing.subscribe());
-            broker.tasks.spawn(net::accept(listener, closed.clone(), move |stream| {
-                control::serve(stream, cluster.clone(), closed.clone())
-            }));
+            broker.tasks.spawn(net::accept(
+                listener,
+                MAX_CONTROL_CONNECTIONS,
+                closed.clone(),
+                move |stream| control::serve(stream, cluster.clone(), closed.clone()),
+            ));
         }
         Ok(broker)
     }
@@ -103,7 +108,8 @@ impl Broker {
     fn serve(&mut self, listener: TcpListener, node: i32, leader: Option<SocketAddr>) {
         let session = Session { cluster: self.cluster.clone(), node, leader };
         let closed = self.closing.subscribe();
-        self.tasks.spawn(net::accept(listener, closed.clone(), move |stream| {
+        let most = self.cluster.config.max_connections;
+        self.tasks.spawn(net::accept(listener, most, closed.clone(), move |stream| {
             net::serve(stream, session.clone(), closed.clone())
         }));
     }

@@ -13,6 +13,7 @@ use ixion::{Clock, DelayedOperation, Expirer, Outcome, Purgatory, SystemClock};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use crate::buffers::Buffers;
 use crate::catalog::Catalog;
 use crate::group::Coordinator;
 use crate::idle::IdleWait;
@@ -38,8 +39,10 @@ pub(crate) struct Cluster {
     /// What is left of deleted topics, while a request waits for its end.
     leftovers: Mutex<Vec<Arc<Leftovers>>>,
     pub(crate) groups: Arc<Coordinator>,
-    /// The timers of idle connections.
+    /// The timers of connections.
     pub(crate) idle: Purgatory<(), IdleWait>,
+    /// The memory for requests and replies.
+    pub(crate) buffers: Buffers,
     pub(crate) counters: Counters,
     /// Timers that are no requests: the check for followers that lag.
     chores: Purgatory<(), LagCheck>,
@@ -78,6 +81,7 @@ impl Cluster {
         expirer.drive(&groups.heartbeat);
         let cluster = Arc::new(Cluster {
             catalog: Arc::new(Catalog::new(config.clone())),
+            buffers: Buffers::new(config.buffer_total_bytes),
             config,
             nodes,
             produce,

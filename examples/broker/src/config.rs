@@ -26,6 +26,12 @@ pub struct Config {
     pub replica_fetch_wait: Duration,
     /// How long a connection may be without a request before it is closed.
     pub connections_max_idle: Duration,
+    /// The most connections of a node. One more is closed at once.
+    pub max_connections: usize,
+    /// How long a request may take to come once it has begun, and how long a reply to be taken.
+    pub transfer_timeout: Duration,
+    /// The bytes of all requests that come and replies that go, beyond 64 KiB of each and the first batch of a reply.
+    pub buffer_total_bytes: u64,
     /// The largest request that is read, in bytes. A longer frame closes the connection.
     pub max_request_bytes: usize,
     /// The largest record batch that is accepted, in bytes.
@@ -42,6 +48,10 @@ pub struct Config {
     pub group_max_session_timeout: Duration,
     /// The most members of a group.
     pub group_max_size: usize,
+    /// The most groups, those included that only have offsets.
+    pub max_groups: usize,
+    /// The most members of all groups together, those included who have been told an id and have not joined yet.
+    pub max_members: usize,
 }
 
 impl Default for Config {
@@ -57,6 +67,9 @@ impl Default for Config {
             replica_lag_time_max: Duration::from_secs(30),
             replica_fetch_wait: Duration::from_millis(500),
             connections_max_idle: Duration::from_mins(10),
+            max_connections: 20_000,
+            transfer_timeout: Duration::from_secs(30),
+            buffer_total_bytes: 256 << 20,
             max_request_bytes: 100 << 20,
             max_message_bytes: 1_048_588,
             retention_bytes: 256 << 20,
@@ -65,6 +78,8 @@ impl Default for Config {
             group_min_session_timeout: Duration::from_secs(6),
             group_max_session_timeout: Duration::from_mins(30),
             group_max_size: 10_000,
+            max_groups: 10_000,
+            max_members: 100_000,
         }
     }
 }

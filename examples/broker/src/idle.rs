@@ -1,4 +1,9 @@
-//! Connections that are idle for too long are closed. Each has a timer, which every request starts anew.
+//! The time limits of a connection: for its next request to begin, and for a request or a reply to pass. Each connection has
+//! one timer.
+
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
 
 use ixion::{DelayedOperation, OperationId, Outcome};
 use tokio::sync::oneshot;
@@ -22,19 +27,19 @@ impl DelayedOperation for IdleWait {
 }
 
 /// The timer of a connection. It ends with it.
-pub(crate) struct IdleTimer<'a> {
+pub(crate) struct ConnectionTimer<'a> {
     cluster: &'a Cluster,
     armed: Option<(OperationId, oneshot::Receiver<()>)>,
 }
 
-impl<'a> IdleTimer<'a> {
+impl<'a> ConnectionTimer<'a> {
     pub(crate) fn new(cluster: &'a Cluster) -> Self {
-        IdleTimer { cluster, armed: None }
+        ConnectionTimer { cluster, armed: None }
     }
 
-    /// Counts from now. What ran out while a request was being answered does not count.
-    pub(crate) fn restart(&mut self) {
-        let (idle, limit) = (&self.cluster.idle, self.cluster.config.connections_max_idle);
+    /// Counts from now. What ran out while nobody waited for it does not count.
+    pub(crate) fn restart(&mut self, limit: Duration) {
+        let idle = &self.cluster.idle;
         if self.armed.as_ref().is_some_and(|(id, _)| idle.reset_timeout(*id, limit)) {
             return;
         }
@@ -55,9 +60,24 @@ impl<'a> IdleTimer<'a> {
         self.armed = None;
         std::future::pending().await
     }
+
+    /// Does some work, but not for longer than that: then there is no result. Only work that has to wait costs a restart.
+    pub(crate) async fn limit<F: Future>(&mut self, limit: Duration, work: F) -> Option<F::Output> {
+        let mut work = pin!(work);
+        let at_once = std::future::poll_fn(|context| Poll::Ready(work.as_mut().poll(context))).await;
+        if let Poll::Ready(done) = at_once {
+            return Some(done);
+        }
+        self.restart(limit);
+        tokio::select! {
+            biased;
+            done = work => Some(done),
+            () = self.expired() => None,
+        }
+    }
 }
 
-impl Drop for IdleTimer<'_> {
+impl Drop for ConnectionTimer<'_> {
     fn drop(&mut self) {
         if let Some((id, _)) = &self.armed {
             drop(self.cluster.idle.cancel(*id));

@@ -16,6 +16,7 @@
 
 mod batch;
 mod broker;
+mod buffers;
 mod catalog;
 mod cluster;
 mod codec;

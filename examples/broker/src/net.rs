@@ -11,14 +11,13 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::buffers::{self, Buffers, FREE_BYTES};
 use crate::cluster::Cluster;
 use crate::handlers::{Session, answer};
-use crate::idle::IdleTimer;
+use crate::idle::ConnectionTimer;
 
 /// Connections that may wait to be accepted: ten thousand clients may come at once.
 const BACKLOG: u32 = 4096;
-/// How much room is made for a frame before its bytes are there. What a frame announces is not believed.
-const FIRST_ROOM: usize = 64 << 10;
 /// The largest reply that a node reads of another: a fetch's bytes, or one batch, and what is around them.
 pub(crate) const MAX_REPLY_BYTES: usize = 128 << 20;
 /// How long to wait when no connection can be accepted, for want of file descriptors for example.
@@ -36,9 +35,14 @@ pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// Accepts connections and serves each in a task of its own, until `closing` is set and all have ended.
-pub(crate) async fn accept<F, T>(listener: TcpListener, mut closing: watch::Receiver<bool>, serve: F)
-where
+/// Accepts connections and serves each in a task of its own, until `closing` is set and all have ended. One that comes when
+/// there are `most` is closed at once.
+pub(crate) async fn accept<F, T>(
+    listener: TcpListener,
+    most: usize,
+    mut closing: watch::Receiver<bool>,
+    serve: F,
+) where
     F: Fn(TcpStream) -> T,
     T: Future<Output = ()> + Send + 'static,
 {
@@ -46,9 +50,10 @@ where
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => {
+                Ok((stream, _)) if connections.len() < most => {
                     connections.spawn(serve(stream));
                 }
+                Ok(_) => {}
                 Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
             },
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
@@ -60,28 +65,38 @@ where
 }
 
 /// Serves one client: reads a request, answers it, and only then reads the next.
+///
+/// Whoever is slow to send a request or to take a reply is cut off, since both are kept here meanwhile.
 pub(crate) async fn serve(mut stream: TcpStream, session: Session, mut closing: watch::Receiver<bool>) {
     let cluster = &*session.cluster;
     let _open = Open::new(cluster);
-    let mut idle = IdleTimer::new(cluster);
+    let mut timer = ConnectionTimer::new(cluster);
     if stream.set_nodelay(true).is_err() {
         return;
     }
     loop {
-        idle.restart();
-        let frame = tokio::select! {
+        timer.restart(cluster.config.connections_max_idle);
+        let first = tokio::select! {
             biased;
-            frame = read_frame(&mut stream, cluster.config.max_request_bytes) => frame,
+            first = read_first(&mut stream) => first,
             _ = becomes(&mut closing, true) => return,
-            () = idle.expired() => return,
+            () = timer.expired() => return,
         };
         // Whatever cannot be read or answered closes the connection, as it does in Kafka.
-        let Ok(Some(frame)) = frame else { return };
+        let Ok(Some(first)) = first else { return };
+        let frame = read_rest(&mut stream, first, cluster.config.max_request_bytes, Some(&cluster.buffers));
+        let frame = tokio::select! {
+            biased;
+            frame = timer.limit(cluster.config.transfer_timeout, frame) => frame,
+            _ = becomes(&mut closing, true) => return,
+        };
+        let Some(Ok(frame)) = frame else { return };
         cluster.counters.requests.fetch_add(1, Ordering::Relaxed);
         match answer(&session, &stream, frame).await {
             Ok(None) => {}
             Ok(Some(reply)) => {
-                if stream.write_all(&reply).await.is_err() {
+                let taken = timer.limit(cluster.config.transfer_timeout, stream.write_all(&reply)).await;
+                if !matches!(taken, Some(Ok(()))) {
                     return;
                 }
             }
@@ -105,24 +120,45 @@ pub(crate) async fn read_frame<S>(stream: &mut S, max_bytes: usize) -> io::Resul
 where
     S: AsyncRead + Unpin,
 {
-    let mut length = [0; 4];
-    if stream.read(&mut length[..1]).await? == 0 {
-        return Ok(None);
+    match read_first(stream).await? {
+        None => Ok(None),
+        Some(first) => read_rest(stream, first, max_bytes, None).await.map(Some),
     }
+}
+
+/// Waits for the first byte of a frame; `None` at the end of the stream.
+async fn read_first<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<Option<u8>> {
+    let mut first = [0];
+    Ok((stream.read(&mut first).await? == 1).then_some(first[0]))
+}
+
+/// Reads the rest of a frame. What it takes beyond [`FREE_BYTES`] is a part of the `buffers`, until the frame is dropped.
+async fn read_rest<S: AsyncRead + Unpin>(
+    stream: &mut S,
+    first: u8,
+    max_bytes: usize,
+    buffers: Option<&Buffers>,
+) -> io::Result<Bytes> {
+    let mut length = [first, 0, 0, 0];
     stream.read_exact(&mut length[1..]).await?;
     let length = usize::try_from(i32::from_be_bytes(length)).ok().filter(|&length| length <= max_bytes);
     let Some(length) = length else { return Err(io::ErrorKind::InvalidData.into()) };
-    let mut frame = BytesMut::with_capacity(length.min(FIRST_ROOM));
+    let mut frame = BytesMut::with_capacity(length.min(FREE_BYTES));
+    let mut share = None;
     let mut rest = stream.take(length as u64);
     while frame.len() < length {
         if frame.capacity() == frame.len() {
-            frame.reserve((length - frame.len()).min(frame.len().max(1)));
+            let more = (length - frame.len()).min(frame.len().max(1));
+            if let Some(buffers) = buffers {
+                buffers.wait_for(more, &mut share).await;
+            }
+            frame.reserve(more);
         }
         if rest.read_buf(&mut frame).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
     }
-    Ok(Some(frame.freeze()))
+    Ok(buffers::with_share(frame, share))
 }
 
 /// Counts a connection while it is open.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use ixion::kafka::fetch::{Access, FetchLimits, FirstRead, Isolation, PartitionFetch, cap_bytes};
 use ixion::kafka::{DelayedFetch, ErrorCode};
 use ixion::{Outcome, Watch};
@@ -14,6 +14,7 @@ use kafka_protocol::messages::{BrokerId, FetchRequest, FetchResponse, TopicName}
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
+use crate::buffers;
 use crate::codec::{Request, Unanswerable};
 use crate::handlers::{Session, milliseconds, own, park};
 use crate::partition::{Ends, Partition, Start, Wanted};
@@ -55,7 +56,7 @@ pub(super) async fn answer(
     session: &Session,
     peer: &TcpStream,
     mut request: Request,
-) -> Result<BytesMut, Unanswerable> {
+) -> Result<Bytes, Unanswerable> {
     let asked: FetchRequest = request.decode()?;
     let follower = (asked.replica_id.0 >= 0).then_some(asked.replica_id.0);
     let (max_wait_ms, mut plan) = (asked.max_wait_ms, plan(session, asked, follower));
@@ -68,7 +69,10 @@ pub(super) async fn answer(
     if waits_for_partitions || !first.answers_at_once(max_wait_ms, plan.limits.min_bytes) {
         wait(session, peer, &plan, fetches, follower, milliseconds(max_wait_ms)).await?;
     }
-    request.encode(&read_all(&plan, request.version))
+    let (room, share) = session.cluster.buffers.take(plan.max_bytes);
+    plan.max_bytes = room;
+    let reply = request.encode(&read_all(&plan, request.version))?;
+    Ok(buffers::with_share(reply, share))
 }
 
 fn plan(session: &Session, asked: FetchRequest, follower: Option<i32>) -> Plan {

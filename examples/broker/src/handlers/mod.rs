@@ -3,6 +3,7 @@
 mod commits;
 mod configs;
 mod fetch;
+mod forward;
 mod group;
 mod metadata;
 mod offsets;
@@ -15,18 +16,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use ixion::kafka::ErrorCode;
 use ixion::{DelayedOperation, Outcome, Purgatory, Watch};
 use kafka_protocol::messages::ApiKey;
 use kafka_protocol::protocol::StrBytes;
-use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
 use crate::cluster::Cluster;
 use crate::codec::{self, Frame, Request, Unanswerable};
-use crate::net::{MAX_REPLY_BYTES, read_frame};
 use crate::partition::LEADER;
 
 /// Who is asked.
@@ -55,69 +54,36 @@ pub(crate) async fn answer(
     session: &Session,
     peer: &TcpStream,
     frame: Bytes,
-) -> Result<Option<BytesMut>, Unanswerable> {
+) -> Result<Option<Bytes>, Unanswerable> {
     let mut request = match Frame::parse(frame.clone())? {
         Frame::Request(request) => request,
         Frame::UnknownApiVersions { correlation_id } => {
             let versions = codec::api_versions(ErrorCode::UNSUPPORTED_VERSION);
-            return codec::encode(correlation_id, 0, &versions).map(Some);
+            return codec::encode(correlation_id, 0, &versions).map(|reply| Some(reply.freeze()));
         }
     };
     if let Some(leader) = session.leader
-        && is_forwarded(request.key)
+        && forward::is_forwarded(request.key)
     {
-        return Box::pin(forward(leader, peer, &frame)).await.map(Some);
+        return Box::pin(forward::answer(session, leader, peer, request, &frame)).await.map(Some);
     }
     drop(frame);
-    match request.key {
-        // Those that may wait. Boxed, so that an idle connection does not hold room for their state.
-        ApiKey::Produce => Box::pin(produce::answer(session, peer, request)).await,
-        ApiKey::Fetch => Box::pin(fetch::answer(session, peer, request)).await.map(Some),
-        ApiKey::JoinGroup => Box::pin(group::join(session, peer, request)).await.map(Some),
-        ApiKey::SyncGroup => Box::pin(group::sync(session, peer, request)).await.map(Some),
-        ApiKey::CreateTopics => Box::pin(topics::create_topics(session, peer, request)).await.map(Some),
-        ApiKey::CreatePartitions => {
-            Box::pin(topics::create_partitions(session, peer, request)).await.map(Some)
-        }
-        ApiKey::DeleteTopics => Box::pin(topics::delete_topics(session, peer, request)).await.map(Some),
-        ApiKey::DeleteRecords => Box::pin(records::delete_records(session, peer, request)).await.map(Some),
-        _ => answer_at_once(session, &mut request).map(Some),
-    }
-}
-
-/// Whether only the leader knows the answer, but any node may be asked. To what only the leader may be asked a follower
-/// answers that it is none.
-fn is_forwarded(key: ApiKey) -> bool {
-    use ApiKey::*;
-    matches!(
-        key,
-        Metadata
-            | FindCoordinator
-            | InitProducerId
-            | CreateTopics
-            | CreatePartitions
-            | DeleteTopics
-            | DescribeConfigs
-    )
-}
-
-/// Lets the leader answer.
-async fn forward(leader: SocketAddr, peer: &TcpStream, frame: &[u8]) -> Result<BytesMut, Unanswerable> {
-    let exchange = async {
-        let mut stream = TcpStream::connect(leader).await?;
-        stream.write_all(&(frame.len() as i32).to_be_bytes()).await?;
-        stream.write_all(frame).await?;
-        read_frame(&mut stream, MAX_REPLY_BYTES).await
+    // Those that may wait are boxed, so that an idle connection does not hold room for their state.
+    let reply = match request.key {
+        ApiKey::Produce => match Box::pin(produce::answer(session, peer, request)).await? {
+            Some(reply) => reply,
+            None => return Ok(None),
+        },
+        ApiKey::Fetch => return Box::pin(fetch::answer(session, peer, request)).await.map(Some),
+        ApiKey::JoinGroup => Box::pin(group::join(session, peer, request)).await?,
+        ApiKey::SyncGroup => Box::pin(group::sync(session, peer, request)).await?,
+        ApiKey::CreateTopics => Box::pin(topics::create_topics(session, peer, request)).await?,
+        ApiKey::CreatePartitions => Box::pin(topics::create_partitions(session, peer, request)).await?,
+        ApiKey::DeleteTopics => Box::pin(topics::delete_topics(session, peer, request)).await?,
+        ApiKey::DeleteRecords => Box::pin(records::delete_records(session, peer, request)).await?,
+        _ => answer_at_once(session, &mut request)?,
     };
-    let reply = tokio::select! {
-        reply = exchange => reply,
-        () = gone(peer) => return Err(Unanswerable::Silent("the client has gone")),
-    };
-    let Ok(Some(reply)) = reply else { return Err(Unanswerable::Silent("the leader does not answer")) };
-    let mut framed = BytesMut::with_capacity(4 + reply.len());
-    framed.put_i32(reply.len() as i32);
-    framed.put_slice(&reply);
-    Ok(framed)
+    Ok(Some(reply.freeze()))
 }
 
 fn answer_at_once(session: &Session, request: &mut Request) -> Result<BytesMut, Unanswerable> {
