@@ -31,6 +31,10 @@ use self::state::{Limits, Phase, State, Todo};
 use self::waits::{Generation, Rebalance, RebalanceKey, RebalanceWait, SessionKey, SessionWait, Somebody};
 use crate::Config;
 
+/// What a group is refused with when there are too many: POLICY_VIOLATION, which no client tries again. Kafka has no such
+/// limit, and so no code of its own for it.
+const TOO_MANY_GROUPS: ErrorCode = ErrorCode::new(44);
+
 /// All groups.
 pub(crate) struct Coordinator {
     groups: Mutex<HashMap<Arc<str>, Arc<Group>>>,
@@ -39,6 +43,9 @@ pub(crate) struct Coordinator {
     /// The sessions of the members.
     pub(crate) heartbeat: Purgatory<SessionKey, SessionWait>,
     limits: Limits,
+    max_groups: usize,
+    /// Of all groups together.
+    max_members: usize,
     /// The shortest and the longest session that a member may have.
     session_timeouts: (Duration, Duration),
     /// Numbers for groups and for ids of members.
@@ -64,6 +71,8 @@ impl Coordinator {
                 initial_delay: config.group_initial_rebalance_delay,
                 max_members: config.group_max_size,
             },
+            max_groups: config.max_groups,
+            max_members: config.max_members,
             session_timeouts: (config.group_min_session_timeout, config.group_max_session_timeout),
             next_number: AtomicU64::new(1),
             hasher: RandomState::new(),
@@ -79,6 +88,11 @@ impl Coordinator {
             Some(ErrorCode::INVALID_SESSION_TIMEOUT)
         } else if !request.member_id.is_empty() && self.group(group).is_none() {
             Some(ErrorCode::UNKNOWN_MEMBER_ID)
+        } else if self.is_one_too_many(group) {
+            Some(TOO_MANY_GROUPS)
+        } else if request.member_id.is_empty() && self.heartbeat.len() >= self.max_members {
+            // Each has a session.
+            Some(ErrorCode::GROUP_MAX_SIZE_REACHED)
         } else {
             None
         };
@@ -131,6 +145,9 @@ impl Coordinator {
     ) -> ErrorCode {
         if identity.generation >= 0 && self.group(group).is_none() {
             return ErrorCode::ILLEGAL_GENERATION;
+        }
+        if self.is_one_too_many(group) {
+            return TOO_MANY_GROUPS;
         }
         let (group, (error, counts)) = self.with_group(group, |state| {
             let (error, counts) = state.may_commit(identity);
@@ -251,6 +268,13 @@ impl Coordinator {
             // It has not begun yet; or it is gone.
             None => !state.is_gone(id),
         }
+    }
+
+    /// Whether a group would be a new one, and there are as many as there may be. Of requests that come at once, one for
+    /// each thread may be let in.
+    fn is_one_too_many(&self, name: &str) -> bool {
+        let groups = self.groups.lock();
+        groups.len() >= self.max_groups && !groups.contains_key(name)
     }
 
     fn group(&self, name: &str) -> Option<Arc<Group>> {

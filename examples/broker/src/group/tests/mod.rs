@@ -26,9 +26,15 @@ fn text(text: &str) -> StrBytes {
 
 impl Bench {
     fn new(initial_delay: Duration) -> Bench {
+        Bench::with(Config {
+            group_initial_rebalance_delay: initial_delay,
+            group_max_size: 5,
+            ..Config::default()
+        })
+    }
+
+    fn with(config: Config) -> Bench {
         let clock = ManualClock::new();
-        let config =
-            Config { group_initial_rebalance_delay: initial_delay, group_max_size: 5, ..Config::default() };
         Bench { coordinator: Arc::new(Coordinator::new(&config, clock.clone())), clock }
     }
 

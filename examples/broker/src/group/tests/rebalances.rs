@@ -326,3 +326,35 @@ fn a_group_has_only_so_many_members() {
     assert_eq!(errors[..5], [ErrorCode::NONE; 5]);
     assert_eq!(errors[5], ErrorCode::GROUP_MAX_SIZE_REACHED);
 }
+
+#[test]
+fn there_are_only_so_many_groups_and_so_many_members_of_all() {
+    let bench = Bench::with(Config { max_groups: 2, max_members: 3, ..Config::default() });
+    let joins = |group: &str, request: JoinRequest| {
+        let (sender, mut receiver) = oneshot::channel();
+        bench.coordinator.join(group, request, sender);
+        receiver.try_recv().ok()
+    };
+    let refused = |joined: Option<Joined>| joined.map(|joined| joined.error);
+    let nobody = Identity { generation: -1, ..Identity::default() };
+    let commits = |group: &str| {
+        let committed = Committed { offset: 1, leader_epoch: 0, note: StrBytes::default() };
+        bench.coordinator.commit(group, &nobody, |offsets| offsets.commit(&text("t"), 0, committed))
+    };
+    assert_eq!(commits("first"), ErrorCode::NONE);
+    let told = joins("second", JoinRequest { needs_member_id: true, ..somebody("m") }).expect("an id");
+    assert_eq!(refused(joins("third", somebody("m"))), Some(TOO_MANY_GROUPS));
+    assert_eq!(commits("third"), TOO_MANY_GROUPS);
+    assert_eq!(commits("first"), ErrorCode::NONE, "it is there already");
+
+    for group in ["first", "second"] {
+        assert_eq!(refused(joins(group, somebody("m"))), None, "it waits for others");
+    }
+    assert_eq!(refused(joins("first", somebody("m"))), Some(ErrorCode::GROUP_MAX_SIZE_REACHED));
+    let comes_again = JoinRequest { member_id: told.member_id, ..somebody("m") };
+    assert_eq!(refused(joins("second", comes_again)), None, "it was counted when it was told its id");
+    bench.pass(Duration::from_secs(400));
+    bench.coordinator.forget("t");
+    bench.assert_nothing_is_kept();
+    assert_eq!(commits("third"), ErrorCode::NONE);
+}
