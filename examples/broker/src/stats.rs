@@ -2,10 +2,12 @@
 
 use std::fmt;
 
+use serde::Serialize;
+
 /// The books of one purgatory.
 ///
 /// At every quiet point `registered` is the sum of all the ends and `pending`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PurgatoryStats {
     /// Operations accepted so far, those that the first look satisfied included.
     pub registered: u64,
@@ -28,7 +30,7 @@ pub struct PurgatoryStats {
 }
 
 /// One partition's replicas.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PartitionStats {
     /// The topic's name.
     pub topic: String,
@@ -45,7 +47,7 @@ pub struct PartitionStats {
 }
 
 /// A snapshot of the whole broker.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Stats {
     /// Produce requests that wait for followers.
     pub produce: PurgatoryStats,
@@ -83,68 +85,13 @@ impl Stats {
     /// Writes the snapshot as one line of JSON, without a newline.
     #[must_use]
     pub fn to_json(&self) -> String {
-        let partitions: Vec<String> = self.partitions.iter().map(PartitionStats::to_json).collect();
-        let paused: Vec<String> = self.paused.iter().map(u16::to_string).collect();
-        format!(
-            "{{\"produce\":{},\"fetch\":{},\"delete_records\":{},\"topic\":{},\"rebalance\":{},\"heartbeat\":{},\
-             \"groups\":{},\"members\":{},\"connections\":{},\"parked\":{},\"timers\":{},\"requests\":{},\
-             \"isr\":{},\"paused\":[{}],\"partitions\":[{}]}}",
-            self.produce.to_json(),
-            self.fetch.to_json(),
-            self.delete_records.to_json(),
-            self.topic.to_json(),
-            self.rebalance.to_json(),
-            self.heartbeat.to_json(),
-            self.groups,
-            self.members,
-            self.connections,
-            self.parked,
-            self.timers,
-            self.requests,
-            self.isr,
-            paused.join(","),
-            partitions.join(","),
-        )
+        serde_json::to_string(self).expect("numbers and names have a form in JSON")
     }
 }
 
 impl fmt::Display for Stats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.to_json())
-    }
-}
-
-impl PurgatoryStats {
-    fn to_json(self) -> String {
-        format!(
-            "{{\"registered\":{},\"satisfied\":{},\"expired\":{},\"forced\":{},\"cancelled\":{},\
-             \"shut_down\":{},\"panicked\":{},\"pending\":{},\"watched\":{}}}",
-            self.registered,
-            self.satisfied,
-            self.expired,
-            self.forced,
-            self.cancelled,
-            self.shut_down,
-            self.panicked,
-            self.pending,
-            self.watched,
-        )
-    }
-}
-
-impl PartitionStats {
-    // A topic's name has only letters, digits, '.', '_' and '-': nothing to escape.
-    fn to_json(&self) -> String {
-        let isr: Vec<String> = self.isr.iter().map(i32::to_string).collect();
-        format!(
-            "{{\"topic\":\"{}\",\"partition\":{},\"log_end\":{},\"high_watermark\":{},\"log_start\":{},\"isr\":[{}]}}",
-            self.topic,
-            self.partition,
-            self.log_end,
-            self.high_watermark,
-            self.log_start,
-            isr.join(","),
-        )
     }
 }
 
