@@ -42,6 +42,7 @@ options of polls:
 options of serve:
   --listen ADDRESS                where clients connect            [127.0.0.1:9092]
   --control ADDRESS               where the control port listens   [none]
+  --http ADDRESS                  where the live page and Prometheus's /metrics are, a loopback address  [none]
   --replicas N                    nodes in all: one leader and N - 1 followers  [3]
   --follower ADDRESS              where node 2 listens, if it is a process of its own; once more for node 3, and so on;
                                   then these and the leader are all nodes, and --replicas is left out
@@ -135,6 +136,7 @@ fn serve(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Error> {
             "version" => return Ok(Command::Version),
             "listen" => config.listen = options.address()?,
             "control" => config.control = Some(options.address()?),
+            "http" => config.http = Some(options.address()?),
             "replicas" => config.replicas = options.number(1..=MAX_NODES)?,
             "follower" => config.followers.push(options.remote_address()?),
             "partitions" => config.default_partitions = options.number(1..=MAX_PARTITIONS)?,
@@ -244,10 +246,11 @@ mod tests {
                     --group-initial-rebalance-delay-ms 100 --group-min-session-timeout-ms 110 \
                     --group-max-session-timeout-ms 120 --group-max-size 130 --connections-max-idle-ms 140 \
                     --follower 127.0.0.1:3 --follower 127.0.0.1:4 --max-connections 150 --transfer-timeout-ms 160 \
-                    --buffer-total-bytes 170 --max-members 180 --max-groups 190";
+                    --buffer-total-bytes 170 --max-members 180 --max-groups 190 --http 127.0.0.1:8";
         let Ok(Command::Serve(config)) = parse_line(line) else { panic!("it is a right line") };
         assert_eq!(config.listen, SocketAddr::from(([127, 0, 0, 1], 1)));
         assert_eq!(config.control, Some(SocketAddr::from(([127, 0, 0, 1], 2))));
+        assert_eq!(config.http, Some(SocketAddr::from(([127, 0, 0, 1], 8))));
         assert_eq!((config.replicas, config.default_partitions, config.auto_create_topics), (3, 7, false));
         assert_eq!(config.min_insync_replicas, 2);
         assert_eq!(config.replica_lag_time_max, Duration::from_millis(40));

@@ -14,12 +14,14 @@ use crate::cluster::Cluster;
 use crate::follower::{Follower, Trouble};
 use crate::handlers::Session;
 use crate::partition::LEADER;
-use crate::{Config, Stats, control, net};
+use crate::{Config, Stats, control, http, net};
 
 /// How long a shutdown waits for clients to take their last answers.
 const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(5);
 /// The most clients of the control port.
 const MAX_CONTROL_CONNECTIONS: usize = 100;
+/// The most browsers' connections.
+const MAX_HTTP_CONNECTIONS: usize = 100;
 
 /// A running broker: a leader and its followers, in this process; or a leader alone, or one follower alone.
 ///
@@ -29,6 +31,7 @@ pub struct Broker {
     cluster: Arc<Cluster>,
     addr: SocketAddr,
     control: Option<SocketAddr>,
+    http: Option<SocketAddr>,
     closing: watch::Sender<bool>,
     /// What is wrong with the followers here.
     trouble: Trouble,
@@ -57,10 +60,10 @@ impl Broker {
         nodes.extend(&config.followers);
         let control = config.control.map(|address| listen(address, "cannot open the control port"));
         let control = control.transpose()?;
-        let control_address = control.as_ref().map(TcpListener::local_addr).transpose()?;
+        let http = config.http.map(listen_for_page).transpose()?;
         let addr = nodes[0];
         let cluster = Cluster::start(config, nodes.clone())?;
-        let mut broker = Broker::new(cluster, addr, control_address);
+        let mut broker = Broker::new(cluster, addr);
         for ((node, listener), listens) in (LEADER..).zip(listeners).zip(nodes) {
             broker.serve(listener, node, None);
             if node != LEADER {
@@ -68,6 +71,7 @@ impl Broker {
             }
         }
         if let Some(listener) = control {
+            broker.control = Some(listener.local_addr()?);
             let (cluster, closed) = (broker.cluster.clone(), broker.closing.subscribe());
             broker.tasks.spawn(net::accept(
                 listener,
@@ -75,6 +79,13 @@ impl Broker {
                 closed.clone(),
                 move |stream| control::serve(stream, cluster.clone(), closed.clone()),
             ));
+        }
+        if let Some(listener) = http {
+            broker.http = Some(listener.local_addr()?);
+            let (cluster, closed) = (broker.cluster.clone(), broker.closing.subscribe());
+            broker.tasks.spawn(net::accept(listener, MAX_HTTP_CONNECTIONS, closed.clone(), move |stream| {
+                http::serve(stream, cluster.clone(), closed.clone())
+            }));
         }
         Ok(broker)
     }
@@ -93,15 +104,15 @@ impl Broker {
         let addr = listener.local_addr()?;
         let config = Config { replicas: node, replica_lag_time_max: Duration::MAX, ..config };
         let cluster = Cluster::start(config, vec![leader; usize::from(node)])?;
-        let mut broker = Broker::new(cluster, addr, None);
+        let mut broker = Broker::new(cluster, addr);
         broker.serve(listener, i32::from(node), Some(leader));
         broker.follow_leader(i32::from(node), leader, addr);
         Ok(broker)
     }
 
-    fn new(cluster: Arc<Cluster>, addr: SocketAddr, control: Option<SocketAddr>) -> Broker {
+    fn new(cluster: Arc<Cluster>, addr: SocketAddr) -> Broker {
         let (closing, trouble) = (watch::Sender::new(false), watch::Sender::new(None));
-        Broker { cluster, addr, control, closing, trouble, tasks: JoinSet::new() }
+        Broker { cluster, addr, control: None, http: None, closing, trouble, tasks: JoinSet::new() }
     }
 
     /// Serves clients of a node.
@@ -147,6 +158,12 @@ impl Broker {
         self.control
     }
 
+    /// The address of the page and of the figures for Prometheus, if there is one.
+    #[must_use]
+    pub fn http_addr(&self) -> Option<SocketAddr> {
+        self.http
+    }
+
     /// Takes a snapshot of the counters.
     #[must_use]
     pub fn stats(&self) -> Stats {
@@ -183,6 +200,15 @@ fn listen(address: SocketAddr, what_fails: &str) -> io::Result<TcpListener> {
         .map_err(|error| io::Error::new(error.kind(), format!("{what_fails} on {address}: {error}")))
 }
 
+/// Whoever reaches the page may give commands, so it is on loopback only.
+fn listen_for_page(address: SocketAddr) -> io::Result<TcpListener> {
+    if !address.ip().is_loopback() {
+        let refused = format!("cannot open the page on {address}: it must be a loopback address");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, refused));
+    }
+    listen(address, "cannot open the page")
+}
+
 impl Drop for Broker {
     fn drop(&mut self) {
         self.cluster.shut_down();
@@ -194,6 +220,7 @@ impl fmt::Debug for Broker {
         f.debug_struct("Broker")
             .field("addr", &self.addr())
             .field("control", &self.control)
+            .field("http", &self.http)
             .finish_non_exhaustive()
     }
 }

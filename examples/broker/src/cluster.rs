@@ -50,7 +50,7 @@ pub(crate) struct Cluster {
     gates: Vec<watch::Sender<bool>>,
     next_producer_id: AtomicI64,
     clock: Arc<SystemClock>,
-    _expirer: Expirer,
+    expirer: Expirer,
 }
 
 /// What is counted outside the purgatories.
@@ -96,7 +96,7 @@ impl Cluster {
             gates,
             next_producer_id: AtomicI64::new(0),
             clock,
-            _expirer: expirer,
+            expirer,
         });
         LagCheck::arm(&cluster);
         Ok(cluster)
@@ -220,6 +220,7 @@ impl Cluster {
         let (produce, fetch) = (self.produce.stats(), self.fetch.stats());
         let (delete_records, topic) = (self.delete_records.stats(), self.topics.stats());
         let (rebalance, heartbeat) = (self.groups.rebalance.stats(), self.groups.heartbeat.stats());
+        let (idle, chores) = (self.idle.stats(), self.chores.stats());
         let (groups, members) = self.groups.sizes();
         let topics = self.catalog.topics();
         let partitions: Vec<PartitionStats> = topics
@@ -232,19 +233,22 @@ impl Cluster {
         let parked = produce.pending + fetch.pending + delete_records.pending + topic.pending;
         Stats {
             parked: parked as u64,
-            timers: (parked + rebalance.pending + heartbeat.pending + self.chores.len() + self.idle.len())
-                as u64,
+            timers: (parked + rebalance.pending + heartbeat.pending + chores.pending + idle.pending) as u64,
             delete_records: books_of(&delete_records),
             topic: books_of(&topic),
             rebalance: books_of(&rebalance),
             heartbeat: books_of(&heartbeat),
+            idle: books_of(&idle),
+            chores: books_of(&chores),
             groups: groups as u64,
             members: members as u64,
             produce: books_of(&produce),
             fetch: books_of(&fetch),
             connections: self.counters.connections.load(Ordering::Relaxed),
+            wake_ups: self.expirer.wake_ups(),
             requests: self.counters.requests.load(Ordering::Relaxed),
             isr: smallest.unwrap_or(usize::from(self.config.replicas)) as u64,
+            nodes: self.nodes.clone(),
             paused,
             partitions,
         }
@@ -271,6 +275,7 @@ fn stats_of(partition: &Partition) -> PartitionStats {
         high_watermark: ends.high_watermark,
         log_start: ends.log_start,
         isr: partition.isr(),
+        followers: partition.followers(),
     }
 }
 
@@ -285,6 +290,9 @@ fn books_of(stats: &ixion::Stats) -> PurgatoryStats {
         panicked: stats.panicked,
         pending: stats.pending as u64,
         watched: stats.watched as u64,
+        keys: stats.keys as u64,
+        clamped: stats.clamped,
+        panics: stats.panics,
     }
 }
 

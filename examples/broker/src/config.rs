@@ -14,6 +14,8 @@ pub struct Config {
     pub followers: Vec<SocketAddr>,
     /// Where the control port listens, if there is to be one.
     pub control: Option<SocketAddr>,
+    /// Where the page and the figures for Prometheus are, if they are to be: a loopback address.
+    pub http: Option<SocketAddr>,
     /// Partitions of a topic whose creator does not say.
     pub default_partitions: i32,
     /// Whether asking for the metadata of an unknown topic creates it.
@@ -61,6 +63,7 @@ impl Default for Config {
             replicas: 3,
             followers: Vec::new(),
             control: None,
+            http: None,
             default_partitions: 3,
             auto_create_topics: true,
             min_insync_replicas: 1,

@@ -34,7 +34,8 @@ pub(crate) async fn serve(mut stream: TcpStream, cluster: Arc<Cluster>, mut clos
     }
 }
 
-fn obey(cluster: &Cluster, line: &str) -> String {
+/// Does what a line says.
+pub(crate) fn obey(cluster: &Cluster, line: &str) -> String {
     let mut words = line.split_whitespace();
     let (command, node, rest) = (words.next(), words.next(), words.next());
     let set_paused = |paused| {

@@ -25,6 +25,7 @@ mod control;
 mod follower;
 mod group;
 mod handlers;
+mod http;
 mod idle;
 mod log;
 mod moved;
@@ -39,4 +40,4 @@ mod waits;
 
 pub use broker::Broker;
 pub use config::Config;
-pub use stats::{PartitionStats, PurgatoryStats, Stats};
+pub use stats::{FollowerEnd, PartitionStats, PurgatoryStats, Stats};

@@ -56,6 +56,9 @@ async fn serve(config: Config) -> io::Result<()> {
     if let Some(control) = broker.control_addr() {
         say(&format!("control port on {control}"))?;
     }
+    if let Some(http) = broker.http_addr() {
+        say(&format!("live page on http://{http}/"))?;
+    }
     end.come().await;
     let said = say("shutting down");
     broker.shutdown().await;

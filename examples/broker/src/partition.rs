@@ -14,6 +14,7 @@ use ixion::kafka::fetch::{Access, EpochEnd, Isolation, OffsetPlace, Offsets};
 use ixion::kafka::produce::{Standing, effective_min_in_sync};
 use parking_lot::{Mutex, MutexGuard};
 
+use crate::FollowerEnd;
 use crate::batch::BatchHead;
 use crate::log::Log;
 use crate::moved::{Moved, Reached};
@@ -368,6 +369,13 @@ impl Partition {
         let state = self.state.lock();
         let followers = state.followers.iter().filter(|follower| follower.in_sync);
         std::iter::once(LEADER).chain(followers.map(|follower| follower.node)).collect()
+    }
+
+    /// How far the followers have come.
+    pub(crate) fn followers(&self) -> Vec<FollowerEnd> {
+        let end =
+            |follower: &Follower| FollowerEnd { node: follower.node, log_end: follower.log_end.unwrap_or(0) };
+        self.state.lock().followers.iter().map(end).collect()
     }
 
     /// All nodes with a replica, the leader first.

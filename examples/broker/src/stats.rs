@@ -1,6 +1,7 @@
 //! What the broker counts, as plain numbers and as one line of JSON.
 
 use std::fmt;
+use std::net::SocketAddr;
 
 use serde::Serialize;
 
@@ -27,6 +28,12 @@ pub struct PurgatoryStats {
     pub pending: u64,
     /// Entries in watch lists now: an operation on three keys counts three.
     pub watched: u64,
+    /// Keys that somebody waits on now.
+    pub keys: u64,
+    /// Timeouts that were too long for the clock.
+    pub clamped: u64,
+    /// Panics that were caught.
+    pub panics: u64,
 }
 
 /// One partition's replicas.
@@ -44,6 +51,17 @@ pub struct PartitionStats {
     pub log_start: i64,
     /// The nodes that are in sync, the leader included.
     pub isr: Vec<i32>,
+    /// Where the followers' logs end, as far as the leader knows.
+    pub followers: Vec<FollowerEnd>,
+}
+
+/// How far a follower of a partition has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct FollowerEnd {
+    /// The follower.
+    pub node: i32,
+    /// One past the last offset that it is known to have.
+    pub log_end: i64,
 }
 
 /// A snapshot of the whole broker.
@@ -61,6 +79,10 @@ pub struct Stats {
     pub rebalance: PurgatoryStats,
     /// The sessions of the members of groups.
     pub heartbeat: PurgatoryStats,
+    /// The timers of connections without a request.
+    pub idle: PurgatoryStats,
+    /// The check for followers that lag.
+    pub chores: PurgatoryStats,
     /// Consumer groups that have members or offsets.
     pub groups: u64,
     /// The members of all groups.
@@ -71,10 +93,14 @@ pub struct Stats {
     pub parked: u64,
     /// Timers armed on the wheel now, those that are not requests included.
     pub timers: u64,
+    /// How often the expirer's thread has looked what is due.
+    pub wake_ups: u64,
     /// Requests read so far.
     pub requests: u64,
     /// The smallest in-sync set of any partition; the number of nodes if there is no partition.
     pub isr: u64,
+    /// Where each node listens, node 1 first.
+    pub nodes: Vec<SocketAddr>,
     /// The nodes whose fetching is paused.
     pub paused: Vec<u16>,
     /// Every partition, by topic and index.
@@ -82,10 +108,38 @@ pub struct Stats {
 }
 
 impl Stats {
+    /// All purgatories by the names that they have here.
+    pub(crate) fn purgatories(&self) -> [(&'static str, &PurgatoryStats); 8] {
+        [
+            ("produce", &self.produce),
+            ("fetch", &self.fetch),
+            ("delete_records", &self.delete_records),
+            ("topic", &self.topic),
+            ("rebalance", &self.rebalance),
+            ("heartbeat", &self.heartbeat),
+            ("idle", &self.idle),
+            ("chores", &self.chores),
+        ]
+    }
+
     /// Writes the snapshot as one line of JSON, without a newline.
     #[must_use]
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("numbers and names have a form in JSON")
+    }
+}
+
+impl PurgatoryStats {
+    /// How many operations ended in each way.
+    pub(crate) fn ends(&self) -> [(&'static str, u64); 6] {
+        [
+            ("satisfied", self.satisfied),
+            ("expired", self.expired),
+            ("forced", self.forced),
+            ("cancelled", self.cancelled),
+            ("shut_down", self.shut_down),
+            ("panicked", self.panicked),
+        ]
     }
 }
 

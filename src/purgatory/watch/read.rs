@@ -2,7 +2,7 @@
 
 use super::{NONE, WatchLists};
 use crate::steps;
-use hashbrown::Equivalent;
+use equivalent::Equivalent;
 
 impl<K: Eq, W: Clone> WatchLists<K, W> {
     /// How many watch a key.

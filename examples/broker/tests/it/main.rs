@@ -4,6 +4,7 @@ mod admin;
 mod client;
 mod gotchas;
 mod groups;
+mod http;
 mod limits;
 mod processes;
 mod replication;
