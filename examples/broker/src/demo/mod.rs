@@ -34,7 +34,13 @@ const QUIET_POINT: Duration = Duration::from_secs(10);
 /// Says what was wrong: an answer, an expiry that was early, books that don't balance, or a connection.
 pub(crate) async fn run(length: Duration) -> Verdict {
     let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let config = Config { listen: any_port, control: Some(any_port), replicas: 3, ..Config::default() };
+    let config = Config {
+        listen: any_port,
+        control: Some(any_port),
+        http: Some(any_port),
+        replicas: 3,
+        ..Config::default()
+    };
     let broker = Broker::start(config).await.map_err(|error| format!("cannot start the broker: {error}"))?;
     let control = broker.control_addr().ok_or("the broker has no control port")?;
     say(&format!(
@@ -44,6 +50,9 @@ pub(crate) async fn run(length: Duration) -> Verdict {
         IDLE_WAITS.len(),
         length.as_secs(),
     ))?;
+    if let Some(http) = broker.http_addr() {
+        say(&format!("live page on http://{http}/\n"))?;
+    }
     create_topics(broker.addr()).await?;
 
     let before = Usage::read();
