@@ -177,7 +177,7 @@ pub use operation::{BoxedOperation, DelayedOperation, Outcome, defer};
 #[cfg(feature = "std")]
 pub use purgatory::{
     Builder, Cancelled, CaughtPanic, Drive, Equivalent, HandedBack, OperationId, PanicPlace, Purgatory,
-    Registration, RejectReason, Rejected, Waiting, Watch,
+    Registration, RejectReason, Rejected, Watch, Watcher,
 };
 pub use tick::{Resolution, Tick};
 pub use wheel::{Expired, Step, TimerId, TimingWheel};

@@ -39,7 +39,7 @@ mod watch;
 
 pub use builder::Builder;
 pub use equivalent::Equivalent;
-pub use observe::Waiting;
+pub use observe::Watcher;
 pub use panics::{CaughtPanic, PanicPlace};
 pub use results::{Cancelled, Drive, HandedBack, OperationId, Registration, RejectReason, Rejected, Watch};
 

@@ -24,7 +24,7 @@ const MOST_KEYS: usize = 1024;
 /// An operation that waits on a key, from [`Purgatory::waiters`].
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Waiting {
+pub struct Watcher {
     /// Its name.
     pub id: OperationId,
     /// The tick in which it was registered; of one that never expires only where
@@ -141,7 +141,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     ///
     /// One hold of the key's lock, and one for each operation, to look up its deadline. One that ends meanwhile is left out.
     #[must_use]
-    pub fn waiters<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> Vec<Waiting> {
+    pub fn waiters<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> Vec<Watcher> {
         let engine = &self.engine;
         let (hash, now) = (engine.hash(key), engine.clock.elapsed());
         let mut found: Vec<(Arc<Waiter<O>>, Option<u64>)> = Vec::with_capacity(MOST_WAITERS);
@@ -156,7 +156,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
             let deadline = home.wheel.deadline(timer)?;
             let since = waiter.since.until(now).map(|ago| engine.resolution.floor(now.saturating_sub(ago)));
             let id = OperationId { purgatory: engine.number, home: waiter.home(), timer };
-            Some(Waiting { id, since, deadline, progress })
+            Some(Watcher { id, since, deadline, progress })
         };
         found.into_iter().filter_map(waiting).collect()
     }
