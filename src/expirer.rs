@@ -142,6 +142,11 @@ impl Expirer {
         self.roster.bell.ring();
     }
 
+    /// Stops the thread without waiting for it, where dropping would: it ends after the callback that it is in.
+    pub fn detach(mut self) {
+        self.thread = None;
+    }
+
     /// Returns how often the thread has woken up to look for work. It does not grow while nothing is due.
     ///
     /// # Examples

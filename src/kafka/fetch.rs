@@ -67,7 +67,7 @@ pub trait FetchPartition {
 }
 
 /// Who may read, and by which epoch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Access {
     /// Whether only the leader may answer: for followers, and for clients that know no follower reads.
     pub leader_only: bool,
@@ -76,7 +76,7 @@ pub struct Access {
 }
 
 /// Where a log ends, for each kind of reader.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Offsets {
     /// The log's end: what followers read up to.
     pub log_end: OffsetPlace,
@@ -87,7 +87,7 @@ pub struct Offsets {
 }
 
 /// The end of a leader epoch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EpochEnd {
     /// The epoch.
     pub epoch: i32,
@@ -130,7 +130,7 @@ impl Offsets {
 /// assert_eq!(start.bytes_before(end), Some(250));
 /// assert_eq!(start.bytes_before(OffsetPlace::of_offset(100)), None, "not known where it lies");
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OffsetPlace {
     offset: i64,
     place: Option<Place>,
@@ -138,7 +138,7 @@ pub struct OffsetPlace {
 }
 
 /// A segment, by its first offset, and a position in it in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Place {
     segment_base: i64,
     position: u64,
@@ -194,7 +194,7 @@ impl OffsetPlace {
 }
 
 /// One partition of a waiting request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PartitionFetch<P> {
     /// The partition as the broker knows it.
     pub partition: P,
@@ -211,7 +211,7 @@ pub struct PartitionFetch<P> {
 }
 
 /// What holds for a whole request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FetchLimits {
     /// How many bytes are worth an answer.
     pub min_bytes: u64,
@@ -222,7 +222,7 @@ pub struct FetchLimits {
 }
 
 /// What the first read found, as far as it matters for the question whether to wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct FirstRead {
     /// The partitions of the request.
     pub partitions: usize,
@@ -263,7 +263,7 @@ pub fn cap_bytes(min_bytes: i32, max_bytes: i32, quota: u64) -> (u64, u64) {
 }
 
 /// What a look has found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Decision {
     /// The request is to be answered now.
     Answer(Reason),
@@ -283,7 +283,7 @@ impl Decision {
 }
 
 /// Why a wait ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
     /// A partition cannot be read any more (f2, f7).
     Unreadable(ErrorCode),

@@ -30,7 +30,7 @@ pub trait JoinGroup {
 }
 
 /// How a group stands with regard to a rebalance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Standing {
     /// It takes members in.
     Joining(Joining),
@@ -39,7 +39,7 @@ pub enum Standing {
 }
 
 /// The numbers of a group that takes members in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Joining {
     /// The known members.
     pub members: usize,
@@ -61,7 +61,7 @@ pub fn decide(standing: Standing) -> bool {
 }
 
 /// What comes after the wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NextStep {
     /// Nothing: the group is gone.
     Nothing,
@@ -100,7 +100,7 @@ pub fn next_step(standing: Standing) -> NextStep {
 /// assert_eq!(second.timeout(), Duration::from_secs(2));
 /// assert_eq!(second.next(5), None, "all the time is used up");
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct InitialDelay {
     configured: Duration,
     timeout: Duration,
@@ -132,7 +132,7 @@ impl InitialDelay {
 }
 
 /// How a [`DelayedJoin`] ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum JoinEnd {
     /// The initial delay begins again: register [`DelayedJoin::initial`] with it (j4).
     Again(InitialDelay),

@@ -34,7 +34,7 @@ pub trait ProducePartition {
 }
 
 /// How a partition stands on this server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Standing {
     /// Not hosted, offline or not assigned; the error says which.
     Absent(ErrorCode),

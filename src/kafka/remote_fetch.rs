@@ -94,7 +94,7 @@ impl<P: JobPartition, J: Job> RemoteFetch<P, J> {
 }
 
 /// How the reads of a fetch stand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Progress {
     /// Those that are not done.
     pub pending: usize,
@@ -117,7 +117,7 @@ pub fn decide(progress: Progress) -> bool {
 }
 
 /// How a [`DelayedRemoteFetch`] ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RemoteEnd {
     /// Not at all: register it again, with its new [`timeout`](RemoteFetch::timeout) (m4).
     Again,

@@ -78,7 +78,7 @@ pub struct ShareStatus<P: SharePartition> {
 }
 
 /// What a look has found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Decision {
     /// A partition has moved away: answer (q3).
     Answer(ErrorCode),

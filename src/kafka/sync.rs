@@ -24,7 +24,7 @@ pub trait SyncGroup {
 }
 
 /// How a group stands with regard to syncs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Standing {
     /// A generation has begun. The leader's assignment may be there or not.
     Generation {

@@ -186,6 +186,19 @@ pub enum Outcome {
     Panicked,
 }
 
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Outcome::Satisfied => "satisfied",
+            Outcome::Expired => "expired",
+            Outcome::Forced => "forced",
+            Outcome::Cancelled => "cancelled",
+            Outcome::Shutdown => "shut down",
+            Outcome::Panicked => "panicked",
+        })
+    }
+}
+
 /// A [`DelayedOperation`] of any `Send` type: the default operation of a [`Purgatory`](crate::Purgatory).
 ///
 /// # Examples

@@ -61,6 +61,18 @@ impl<'a> CaughtPanic<'a> {
     }
 }
 
+impl fmt::Display for PanicPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            PanicPlace::Look => "try_complete",
+            PanicPlace::Callback => "on_complete",
+            PanicPlace::KeyDrop => "the drop of a key",
+            PanicPlace::Hook => "on_earlier_deadline",
+            PanicPlace::Clock => "the clock",
+        })
+    }
+}
+
 impl fmt::Debug for CaughtPanic<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CaughtPanic")
@@ -73,14 +85,7 @@ impl fmt::Debug for CaughtPanic<'_> {
 
 impl fmt::Display for CaughtPanic<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = match self.place {
-            PanicPlace::Look => "try_complete",
-            PanicPlace::Callback => "on_complete",
-            PanicPlace::KeyDrop => "the drop of a key",
-            PanicPlace::Hook => "on_earlier_deadline",
-            PanicPlace::Clock => "the clock",
-        };
-        write!(f, "purgatory {}: {place} panicked: {}", self.purgatory, self.message())
+        write!(f, "purgatory {}: {} panicked: {}", self.purgatory, self.place, self.message())
     }
 }
 

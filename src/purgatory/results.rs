@@ -73,7 +73,7 @@ impl<K> Watch<K> {
 /// assert!(!purgatory.force_complete(first)); // the second one is not meant
 /// # Ok::<(), ixion::RejectReason>(())
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OperationId {
     pub(super) purgatory: u64,
     pub(super) home: u32,
@@ -106,7 +106,7 @@ impl fmt::Debug for OperationId {
 /// # Ok::<(), ixion::RejectReason>(())
 /// ```
 #[must_use = "an operation that waits can be named only by the id in here"]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Registration {
     /// It was over when the call returned; where that was made in a callback, its own callback is still to come.
     Completed(Outcome),
@@ -311,7 +311,7 @@ impl<O> fmt::Debug for HandedBack<O> {
 
 /// What one pass over a purgatory did, from [`Purgatory::expire`](crate::Purgatory::expire).
 #[must_use = "`more` asks for another pass"]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Drive {
     /// How many operations this pass decided to be expired.
     pub expired: usize,

@@ -19,7 +19,7 @@ pub struct TimerId {
 ///
 /// Whoever answers each with a new one that is due as well does not come to an end. Take all that is due first, and
 /// start what is periodic again afterwards.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Expired<T> {
     /// The name that it had. It is no longer valid.
     pub id: TimerId,
@@ -30,7 +30,7 @@ pub struct Expired<T> {
 }
 
 /// What a bounded pop came to; see [`pop_expired_within`](super::TimingWheel::pop_expired_within).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Step<T> {
     /// A timer has expired.
     Expired(Expired<T>),

@@ -14,6 +14,7 @@ mod progress;
 mod purgatory_order;
 mod real_threads;
 mod simulation;
+mod types;
 mod uptime;
 mod wheel_field;
 mod wheel_kafka;
