@@ -116,6 +116,12 @@
 //! * [`wheel`]: the timing wheel, usable alone; [`tick`] and [`clock`]: time; [`metrics`]: the books.
 //! * [`kafka`]: the delayed operations of a Kafka-like broker, over traits that the broker implements.
 //! * [`design`]: the protocol, its races and their answers, and what was rejected.
+//!
+//! # Features
+//!
+//! * `std`, on by default: everything but [`wheel`] and [`tick`]. Without it the crate is `no_std`, needs `alloc`, and depends on
+//!   nothing.
+//! * `test-util`: the module `testing`, the oracles that ixion's own tests compare against.
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
 #![cfg_attr(not(feature = "std"), no_std)]
