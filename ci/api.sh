@@ -5,7 +5,8 @@
 
 list=api.txt
 now=target/api/api.txt
-# rustdoc writes JSON only where unstable options are allowed.
+# rustdoc writes JSON only where unstable options are allowed. Its form belongs to a compiler: with a newer one than here,
+# ixion-api may need a newer `public-api`, and says so.
 RUSTC_BOOTSTRAP=1 cargo rustdoc --locked --quiet -p ixion --lib --all-features --target-dir target/api -- \
     -Z unstable-options --output-format json
 cargo run --locked --quiet -p ixion-api -- target/api/doc/ixion.json >"$now"
