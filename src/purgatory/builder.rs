@@ -6,6 +6,7 @@ use crate::metrics::{Books, Pace};
 use crate::operation::DelayedOperation;
 use crate::purgatory::Purgatory;
 use crate::purgatory::aside::Aside;
+use crate::purgatory::callbacks::{Executor, jobs_for};
 use crate::purgatory::capacity::Capacity;
 use crate::purgatory::engine::{Drives, Engine, Shard};
 use crate::purgatory::home::Homes;
@@ -62,6 +63,7 @@ pub struct Builder<K, O> {
     on_panic: Option<PanicHook>,
     on_earlier_deadline: Option<Box<dyn Fn() + Send + Sync>>,
     measures_waits: bool,
+    callbacks_on: Option<Executor<K, O>>,
     marker: PhantomData<fn() -> (K, O)>,
 }
 
@@ -77,6 +79,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Builder<K, O> {
             on_panic: None,
             on_earlier_deadline: None,
             measures_waits: false,
+            callbacks_on: None,
             marker: PhantomData,
         }
     }
@@ -265,6 +268,67 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Builder<K, O> {
         self
     }
 
+    /// Hands every callback, [`on_complete`](DelayedOperation::on_complete), to an executor, as a job to be run once, on any
+    /// thread. By default a callback runs on the thread that ended its operation.
+    ///
+    /// So a slow callback delays neither an expiry nor the thread that signalled, and one that needs the context of a runtime
+    /// has it. Only the callback moves, and the drop of the operation and its keys with it: an operation is decided, taken
+    /// out and counted before its job is handed over. What ends at its first look goes to the executor as well, and so does
+    /// what a shutdown ends: whoever wants to know that all callbacks have run waits for the executor. Looks stay where they
+    /// are.
+    ///
+    /// The executor is called with no lock held, where the callback would run otherwise: the jobs of one thread come to it in
+    /// order. It should hand the job on and not wait. A job that is dropped runs then and there, so that every operation ends
+    /// once, even if the executor is full, shut down or panics; a panic of the executor is counted and told to
+    /// [`on_panic`](Self::on_panic). A job keeps what it needs of the purgatory, which may be dropped before it has run.
+    ///
+    /// # Examples
+    ///
+    /// With a thread for the callbacks. With tokio's blocking threads it is `|job| drop(handle.spawn_blocking(job))`, where a
+    /// callback may spawn tasks.
+    ///
+    /// ```
+    /// use ixion::{DelayedOperation, Outcome, Purgatory};
+    /// use std::sync::mpsc;
+    /// use std::thread;
+    /// use std::time::Duration;
+    ///
+    /// struct Slow;
+    /// impl DelayedOperation for Slow {
+    ///     fn try_complete(&mut self) -> bool { true }
+    ///     fn on_complete(self, _outcome: Outcome) {
+    ///         println!("on {:?}", thread::current().name()); // "callbacks"
+    ///     }
+    /// }
+    ///
+    /// let (jobs, queue) = mpsc::channel();
+    /// let callbacks = thread::Builder::new().name("callbacks".to_owned());
+    /// let callbacks = callbacks.spawn(move || queue.into_iter().for_each(|job: Box<dyn FnOnce() + Send>| job()))?;
+    ///
+    /// let purgatory: Purgatory<u32, Slow> = Purgatory::builder("p")
+    ///     .callbacks_on(move |job| _ = jobs.send(job)) // a job that comes back in an error is dropped, and so run here
+    ///     .build();
+    /// let registration = purgatory.try_complete_else_watch(Slow, Duration::MAX, [1])?;
+    /// assert!(registration.is_completed()); // decided; the callback is a job
+    ///
+    /// drop(purgatory); // the executor goes with it, and so the queue ends
+    /// callbacks.join().unwrap();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Complexity
+    ///
+    /// An allocation for each operation that ends, and what the executor costs; nothing where it is not set.
+    #[doc(alias = "executor")]
+    pub fn callbacks_on(mut self, executor: impl Fn(Box<dyn FnOnce() + Send>) + Send + Sync + 'static) -> Self
+    where
+        K: Send,
+        O: Send,
+    {
+        self.callbacks_on = Some(jobs_for(executor));
+        self
+    }
+
     /// Builds the purgatory.
     #[must_use]
     pub fn build(self) -> Purgatory<K, O> {
@@ -294,6 +358,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Builder<K, O> {
             alarm: Alarm::new(),
             on_panic: self.on_panic,
             on_earlier_deadline: self.on_earlier_deadline,
+            callbacks_on: self.callbacks_on,
             at_once: CachePadded::default(),
             homes: Homes::default(),
             drives: Drives {

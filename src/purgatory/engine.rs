@@ -9,6 +9,7 @@ use crate::metrics::{Books, Pace};
 use crate::operation::cell::{Cell, Held, Look, Spell};
 use crate::operation::{DelayedOperation, Outcome};
 use crate::purgatory::aside::Aside;
+use crate::purgatory::callbacks::Executor;
 use crate::purgatory::capacity::Capacity;
 use crate::purgatory::home::Homes;
 use crate::purgatory::panics::{PanicHook, PanicPlace, contain};
@@ -42,6 +43,8 @@ pub(crate) struct Engine<K, O> {
     pub(super) alarm: Alarm,
     pub(super) on_panic: Option<PanicHook>,
     pub(super) on_earlier_deadline: Option<Box<dyn Fn() + Send + Sync>>,
+    /// `None`: callbacks run in place.
+    pub(super) callbacks_on: Option<Executor<K, O>>,
     /// Operations that were over at their first look: no shard knows them.
     pub(super) at_once: CachePadded<AtOnce>,
     pub(super) homes: Homes,
@@ -459,23 +462,17 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         (op, keys)
     }
 
-    /// Runs the callback of an operation that has ended: at once in an outermost call, else after the callback that
-    /// this call was made in.
+    /// Calls an operation back that has ended: at once in an outermost call, else after the callback that this call was
+    /// made in.
     pub(super) fn complete(self: &Arc<Self>, op: O, outcome: Outcome, keys: SpareKeys<K>, call: &Call) {
-        if call.is_outermost() {
+        if call.is_outermost() && self.callbacks_on.is_none() {
             // What an earlier pass of this thread left behind comes first.
             call.catch_up();
-            self.answer(op, outcome, keys);
+            self.tell(op, outcome, keys);
             call.catch_up();
         } else {
-            let engine = Arc::clone(self);
-            call.put_off(move || engine.answer(op, outcome, keys));
+            self.complete_elsewhere(op, outcome, keys, call);
         }
-    }
-
-    fn answer(&self, op: O, outcome: Outcome, keys: SpareKeys<K>) {
-        self.contain(PanicPlace::Callback, || op.on_complete(outcome));
-        self.drop_keys(keys);
     }
 
     /// Drops keys outside every lock, one by one, so that a destructor that panics costs no other key.

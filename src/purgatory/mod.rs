@@ -19,6 +19,7 @@
 
 mod aside;
 mod builder;
+mod callbacks;
 mod capacity;
 mod drive;
 pub(crate) mod engine;

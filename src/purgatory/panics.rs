@@ -28,6 +28,8 @@ pub enum PanicPlace {
     Hook,
     /// The clock, read for a figure, which is then missing.
     Clock,
+    /// The executor of callbacks: the operation ends all the same.
+    Executor,
 }
 
 impl<'a> CaughtPanic<'a> {
@@ -69,6 +71,7 @@ impl fmt::Display for PanicPlace {
             PanicPlace::KeyDrop => "the drop of a key",
             PanicPlace::Hook => "on_earlier_deadline",
             PanicPlace::Clock => "the clock",
+            PanicPlace::Executor => "the executor of callbacks",
         })
     }
 }

@@ -108,7 +108,8 @@ impl fmt::Debug for OperationId {
 #[must_use = "an operation that waits can be named only by the id in here"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Registration {
-    /// It was over when the call returned; where that was made in a callback, its own callback is still to come.
+    /// It was over when the call returned. Its callback is still to come where that was made in a callback, or where
+    /// callbacks are [jobs](crate::Builder::callbacks_on).
     Completed(Outcome),
     /// It waits.
     Watched(OperationId),

@@ -63,6 +63,7 @@ fn index(place: PanicPlace) -> usize {
         PanicPlace::KeyDrop => 2,
         PanicPlace::Hook => 3,
         PanicPlace::Clock => unreachable!("the clock of a script does not panic"),
+        PanicPlace::Executor => unreachable!("no world has an executor"),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The public behaviour of the crate, held against its models.
 
+mod callbacks_on;
 mod field_reports;
 mod future;
 mod guarantees;
