@@ -52,7 +52,23 @@
 //!
 //! **Expiring**: a pass takes due operations out of the wheel under the shard's lock, in steps of 64; that decides
 //! between an expiry and a reset. Then, with no lock held, it decides each: whoever is inside one acts, and the
-//! pass goes on.
+//! pass goes on. All of a step is decided before the first of its callbacks, so a callback that cancels or resets others finds each
+//! of them either waiting or ended.
+//!
+//! **A drive** is passes, and expires what was there when it began; else a callback that registers without a timeout would keep
+//! it for ever. So drives have numbers, and an operation carries that of the latest drive when it was registered or reset. A
+//! drive reads its clock *before* it takes its number, and a registration reads the number before its clock: what carries a
+//! drive's own number has read a later clock, and is due at the drive's present at the earliest. If it is due before, the clock has
+//! stepped back: then it may stand before older ones in the wheel, and is set aside until the drive is over.
+//!
+//! **Callbacks** run on the thread that acts, at once in an outermost call. In a nested one, made by a callback, they go to the
+//! end of a queue of the thread; the outermost call empties it before it returns, but a pass takes no more than 1024. The queue
+//! is a thread-local, and so cannot be generic: what waits in it is boxed, and `K` and `O` are `'static`. What else drops user
+//! values, keys that nobody waits on, goes the same way.
+//!
+//! **Counting** is done in the books of the home shard, in the hold that arms an operation and in the one that takes it out:
+//! between the two it is pending, also while a drive has it in hand. What is over at its first look is known to no shard, and
+//! counted in an atomic of its own. Sums over the shards take one lock after the other: exact when nobody is inside.
 //!
 //! ## The orderings
 //!
@@ -93,10 +109,20 @@
 //!
 //! # The order of the locks
 //!
+//! ```text
+//!  a cell's mutex  ──▶  a shard's lock
+//!         │
+//!         └─────────────┐
+//!  an expirer's roster  ┴─▶  a purgatory's bells  ──▶  a bell
+//! ```
+//!
+//! An arrow leads from what is held to what may be taken under it. There are no others.
+//!
 //! Every lock of a shard is a leaf: nothing else is locked while it is held, no other shard either. The mutex in a cell
 //! is taken by its holder alone; a shard's lock may be taken under it, never the other way round. An expirer's roster may
-//! be held while a purgatory's list of bells is, and that while a bell is. Of user code only the looks run under a lock, the
-//! operation's own, for which nobody waits; and `K`'s `Eq`, under a shard's.
+//! be held while a purgatory's list of bells is, and that while a bell is. No bell is rung with a shard's lock held. Of user code
+//! only the looks run under a lock, the operation's own, for which nobody waits, and so may the hook for earlier deadlines, under
+//! that of an operation that is just being registered; and `K`'s `Eq`, under a shard's. A user's own locks come before all of these if they are held during a call: what a look or a callback takes must not be among them.
 //!
 //! # The races
 //!
@@ -105,6 +131,8 @@
 //! * **An event between look and watch** (`an_event_between_look_and_watch`). The second look. Either the signal found
 //!   the operation on the list and left a mark, or it held the list's lock before the registration did; then
 //!   the lock orders its change of state before the second look.
+//! * **Events against a registration that is in the middle** (`two_events_against_a_registration`, and at a number
+//!   `an_event_against_a_registration_at_a_number`). The thread that registers holds the operation, so each leaves a mark.
 //! * **Two events at once** (`two_events_on_an_operation_that_needs_both`,
 //!   `an_event_while_another_thread_is_inside`). The one that comes second finds BUSY and leaves
 //!   a mark. The mark was put there before the holder let go, or the letting go was before the mark: one word, no
@@ -131,12 +159,19 @@
 //!   `a_walk_in_steps_against_the_next_one_leaving`). The
 //!   walker's place is a node of its own in the list. A list that is borrowed for a walk and then returned would not
 //!   have had those on it whom an event in between was for.
-//! * **A holder that tires** (`a_holder_that_tires_hands_its_look_on`), and one that tires while the purgatory is shut down
-//!   (`a_shutdown_against_a_holder_that_tires`): nobody may come any more, so it goes on itself.
+//! * **A holder that tires** (`a_holder_that_tires_hands_its_look_on`). The operation goes to its home's queue, BUSY and all, and
+//!   the driver is rung (`what_a_tired_holder_hands_on_wakes_the_expirer`): whoever comes by the queue first goes on. One that tires
+//!   while the purgatory is shut down (`a_shutdown_against_a_holder_that_tires`) goes on itself, since nobody may come any more.
+//! * **One that moves to another number against what ends it** (`an_operation_that_moves_against_an_expiry_and_a_cancellation`).
+//!   Its holder moves it, so nobody has unlinked it yet.
+//! * **Two drives at once** (`threads_that_drive_at_once_expire_each_operation_once`). Each timer is taken out by one of them,
+//!   under the lock. They may share a number, or the second may end what the first has left: what was there before either is
+//!   expired by one.
 //! * **An earlier deadline between computing the sleep and sleeping** (`a_deadline_added_during_the_scan_is_not_overslept`,
 //!   `a_deadline_added_while_the_alarm_still_shows_the_past_is_not_overslept`). The alarm is raised before the scan and
-//!   lowered after; see the `alarm` module. With the expirer's own thread: `a_deadline_added_while_the_expirer_falls_asleep`
-//!   and those beside it.
+//!   lowered after; see the `alarm` module. So with a reset (`a_reset_to_an_earlier_deadline_wakes_the_driver`), a new purgatory
+//!   (`a_purgatory_added_while_the_expirer_falls_asleep`) and the end (`the_end_of_the_expirer_while_it_falls_asleep`): a bell that
+//!   was rung before the sleep ends it at once. With the expirer's own thread: `a_deadline_added_while_the_expirer_falls_asleep`.
 //! * **A monitor that asks for the next deadline while an expirer drives, or comes**
 //!   (`a_monitor_that_asks_while_the_expirer_drives`, `a_monitor_that_asks_while_the_expirer_takes_over`). Only a driver
 //!   promises; who has promised before the expirer came rings it, and it plans again.
@@ -144,7 +179,9 @@
 //! # Bounded pauses
 //!
 //! No hold of a shard's lock takes more than about two thousand small steps, some ten microseconds, whatever is due and
-//! however many wait. A test with a million timers in one bucket counts them, and `benches/pauses.rs` times the holds.
+//! however many wait. A test with a million timers in one bucket counts them
+//! (`purgatory::tests::no_hold_takes_more_steps_than_its_bound_with_a_million_timers_in_one_bucket`), and `benches/pauses.rs` times
+//! the holds; how it is built for that stands at its head.
 //!
 //! * *Expiring*: 64 operations are taken out under one hold; their callbacks run without it.
 //! * *Moving down a level*: 128 timers under one hold. The wheel can stop in the middle of a bucket, and a start, a stop
@@ -153,89 +190,87 @@
 //! * *Many keys*: an operation is put into 16 lists at the most, and taken out of as many, under one hold. It is armed in the
 //!   first of them.
 //! * *Growing*: the wheel's slots and chunks, and the lists' nodes, lie in segments; the table of the keys is one of
-//!   extendible hashing, which splits one small part at a time, 112 keys. A table that doubled took 148 ms under the lock at 1.8
-//!   million keys. What still doubles is the directory, 4 bytes for a hundred keys, and the lists of segments.
+//!   extendible hashing, which splits one small part at a time, 112 keys. A table that doubles moves all its keys under the
+//!   lock. What still doubles is the directory, 4 bytes for a hundred keys, and the lists of segments.
 //! * *Finding the earliest deadline* after it was stopped: 256 chunks are looked at, or a thousand timers where the
 //!   earliest of each chunk were stopped as well. If a bucket has more, a driver comes back at the start of the bucket's
 //!   block, where it moves down and shows what is in it. This costs a wake-up for each level, and only where the earliest
 //!   of many near each other was stopped.
 //! * *Shutting down*: a shard's whole wheel is taken in one move and emptied without the lock.
 //! * *Giving memory back*: what the tables give up is kept until the hold is over and freed without the lock. glibc's
-//!   allocator, when a large block is freed or asked for, goes through all small blocks that were freed since it last did:
-//!   with a million operations that ended in any order a hold took 166 ms, and now about as long as one that does nothing. Room to
+//!   allocator, when a large block is freed or asked for, goes through all small blocks that were freed since it last did, which
+//!   takes milliseconds where a crowd has ended in any order (the row *a burst ends, in any order*, of `benches/pauses.rs`). Room to
 //!   note what is free is made as tables grow, so that an end allocates nothing under the lock either. What is left is a
 //!   registration for which a table must grow; the books are put in order before, whenever there was waste.
 //!
-//! # Many threads, on paper
+//! # Many threads
 //!
-//! `benches/scaling` measures one thread and two, on the two cores that there were. What follows for more is arithmetic, from
-//! costs that were measured there and will differ elsewhere: an operation on three keys, from its making to a signal that ends it,
-//! is 0.55 us on one thread; it holds 6.6 locks on the average (three keys are in 2.8 of 16 shards: once to register, once
-//! to take out, and the walk); a cache line that another core has written takes 167 ns to come. Assumed: all threads
-//! use all keys alike, so a hold finds its shard's lines at another core (T - 1) out of T times, and then waits for two of
-//! them one after the other, the lock's and the first of what it guards. That makes 0.55 + 2.2 (T - 1)/T us an
-//! operation. A lock is taken for 0.25 us with its misses, so S shards cannot do more than S / 1.65 us.
+//! `cargo bench --bench scaling` prints what an operation on three keys takes, from its making to a signal that ends it, on one
+//! thread and on several that share all keys. *Several take longer than one*: each hold finds the lines of its shard, the lock's
+//! and that of what it guards, in another core's cache. On 16 shards three keys are in 2.8 of them on the average, and an
+//! operation holds their locks 6.6 times: once each to register, once each to be taken out, and once for the walk. So with *m* for
+//! the time that a line takes to come from another core, T threads, and all of them on all keys alike, an operation takes
+//! about
 //!
-//! | threads | us an operation | millions a second | locks of 16 shards busy | with 256 shards |
-//! |---:|---:|---:|---:|---:|
-//! | 1 | 0.55 | 1.8 | 0.19 | 0.01 |
-//! | 2 | 1.65 | 1.2 | 0.13 | 0.01 |
-//! | 4 | 2.2 | 1.8 | 0.19 | 0.01 |
-//! | 8 | 2.5 | 3.2 | 0.34 | 0.02 |
-//! | 16 | 2.6 | 6.1 | 0.63 | 0.04 |
-//! | 32 | 2.7 | 9.7; 12 with 256 shards | full | 0.08 |
-//! | 64 | 2.7 | 9.7; 24 with 256 shards | full | 0.15 |
+//! ```text
+//!   t(1) + 2 · 6.6 · m · (T - 1) / T
+//! ```
 //!
-//! So two threads that share all keys do no more than one, eight do twice as much, and from 16 on there should be
-//! more shards than there are by default, four for each thread. Threads that keep to keys of their own share no lines
-//! but by chance, and should do T times what one does. What all threads write is the end of it in any case: a capacity is one counter,
-//! changed twice by each operation, so some 3 million a second; what is over at its first look changes
-//! one once, 6 million.
+//! From t(1) and t(2), which are printed, follows m, and from that what more threads would do. As long as no lock is waited
+//! for, that is: a shard can be held by one thread at a time, so there should be several shards for each thread.
+//!
+//! Threads that keep to keys of their own share no lines but by chance: give each a purgatory of its own, with one shard, if they
+//! never meet. What all threads write in any case is the limit: the counter of a capacity, twice for each operation, and
+//! the one for what is over at its first look.
 //!
 //! # Rejected
 //!
 //! * *A lock for each operation, tried and skipped when taken* (Kafka before 2.7). Loses the event that comes while
 //!   another thread looks. *The same lock, waited for* (Kafka since): one slow look stops the expiry thread.
 //! * *A flag beside the lock* instead of one word. Right only with read-modify-writes on both sides, one of them a
-//!   release even where it finds nothing, and ten to a hundred times the states to check. One look is 2 ns cheaper.
-//! * *Watch lists as vectors with tombstones, or as queues with sequence numbers.* Measured in a prototype at 0.76 to 0.85
-//!   of the linked list's rate with ten thousand keys, where most lists hold fewer than six; with hundreds on a key they
-//!   gain a few per cent. And a tombstone is a dead entry that somebody must purge.
+//!   release even where it finds nothing, and many times the states to check.
+//! * *Watch lists as vectors with tombstones, or as queues with sequence numbers.* Slower in a prototype where lists are short,
+//!   as most are, and hardly faster where hundreds wait on a key. And a tombstone is a dead entry that somebody must purge.
 //! * *Operations in a slab* instead of in `Arc`s. A tie; but an index in a walker's hands needs a generation, an `Arc`
 //!   does not.
-//! * *A lock for the wheels apart from the lists'.* A tie (0.95 to 1.06), and twice the locks to register.
-//! * *Looks by shared reference under the list's lock.* Twice as fast where a hundred wait on a key, but user code under a
-//!   lock. Numbers that the engine compares by itself save the looks without.
+//! * *A lock for the wheels apart from the lists'.* A tie, and twice the locks to register.
+//! * *Looks by shared reference under the list's lock.* Faster where many wait on a key, but user code under a lock. Numbers
+//!   that the engine compares by itself save the looks without.
 //! * *A thread for each purgatory* (Kafka: two). One for all of them sleeps until the earliest deadline.
 //! * *Keeping the earliest deadline of every bucket exactly*, in a heap of its chunks. It costs every start and stop
 //!   something, and only a bucket with many thousand timers can tell.
 //! * *Numbers that only rise.* Right for one key; on several a number that has been given could not be taken back.
 //! * *A purge.* Whoever ends an operation unlinks it, in time proportional to its keys.
+//! * *A mock of the timer for tests* (Kafka's). What is tested is then not what ships; and it fires one tick later. A clock that
+//!   is moved by hand needs one trait of two methods.
+//! * *A callback for expiry beside that for completion* (Kafka's `onExpiration`, which comes second). Whoever must cancel what
+//!   it waits for before it answers cannot, and an end has two places. One callback is told the outcome.
+//! * *Rounding deadlines down* (Kafka): early by up to a tick, which a client sees as an answer before its time.
+//! * *Errors instead of never* for durations that are too long. Every caller would have to clamp them.
 //!
 //! # The wheel
 //!
 //! Its [module](crate::wheel) explains the structure. What was measured, and what was tried instead:
 //!
 //! * *Taken: a bucket is a list of chunks of 64 timers*, streamed when they move or expire; a timer's slot says where it
-//!   is, and stopping it clears a bit in the chunk's head. Sparse chunks are packed. For an 8-byte item about 30 bytes a
-//!   timer, 37 to 46 after long churn.
+//!   is, and stopping it clears a bit in the chunk's head. Sparse chunks are packed. `cargo bench --bench memory` prints
+//!   what a timer takes, when it is started and after long churn.
 //! * *Packing without telling the slots*, against merging neighbours at three eighths and giving all of them new places:
-//!   a fifth fewer reads past a cache of a megabyte, with 300,000 timers, and 39 bytes a timer become 38. Packing in three
-//!   steps instead of one saves another byte and costs a tenth more instructions for each stop and start.
+//!   fewer reads past the cache, and a little less memory. Packing in three steps instead of one saves a byte a timer and costs
+//!   more instructions for each stop and start.
 //! * *A stop does not look for a chunk's new earliest deadline* any more, which made one in thirty read the whole chunk: it
 //!   is looked for when somebody asks. Asking after it was lost costs more; see above.
-//! * *Until when nothing is due* is kept, so that a tick with nothing due takes 20 instructions instead of 100.
+//! * *Until when nothing is due* is kept, so that a tick with nothing due looks at one word (`wheel-empty-tick` of `ci/counts.sh`).
 //! * *A bucket of level 0 keeps a chunk* when it empties. Sparse timers each had one taken from the pool and given back.
-//! * *Reading the slots of a chunk before they are written*, where there are many: 0.7 of the time to expire a million.
-//! * *Asking the allocator for zeroes* for a new chunk (`vec!`): 70 instructions more each time, since glibc's `calloc`
-//!   does not use the blocks it keeps for the thread.
+//! * *Reading the slots of a chunk before they are written*, where there are many: the reads of a chunk are on their way at once.
+//! * *Asking the allocator for zeroes* for a new chunk (`vec!`): more instructions each time, since glibc's `calloc` does not use the
+//!   blocks it keeps for the thread.
 //! * *Against buckets as plain arrays that are cleaned lazily* (the entry stays, its stamp no longer fits; compaction when
-//!   more than half is stale): as fast or up to twice as fast where thousands of timers are spread over many ticks, and
-//!   a tie at a million; but compaction, growth and moving down are each O(bucket) in one call, the stamps wrap after
-//!   2^32 restarts of one slot, and it holds 68 to 101 bytes a timer after churn.
-//! * *Against a doubly linked list through the slots* (the paper's, and most kernels'): half the cost of starting and
-//!   stopping up to 100,000 timers and 0.6 to 0.9 of it at a million; but each expiry and each move down is a
-//!   dependent cache miss, twice the cost at a million.
+//!   more than half is stale): as fast or faster where thousands of timers are spread over many ticks, and a tie at a
+//!   million; but compaction, growth and moving down are each O(bucket) in one call, the stamps wrap after 2^32 restarts
+//!   of one slot, and it holds more memory after churn.
+//! * *Against a doubly linked list through the slots* (the paper's, and most kernels'): cheaper to start and
+//!   stop; but each expiry and each move down is a dependent cache miss, which shows where there are many.
 //! * Both losers are kept in `benches/support`, and `cargo bench --bench wheel` compares all three with the rivals in one
 //!   run.
 //! * *What bounds it at a million timers*: three dependent cache misses to stop one (the caller's handle, the slot, the
