@@ -253,19 +253,19 @@ pub mod pauses {
     pub const LONG: Duration = Duration::from_micros(100);
 
     /// One hold, from its making to its end.
-    pub(crate) struct Held {
+    pub(crate) struct TimedHold {
         wall: Instant,
         own: Duration,
     }
 
-    impl Held {
+    impl TimedHold {
         #[allow(clippy::disallowed_methods, reason = "this is the one place that reads time")]
         pub(crate) fn begin() -> Self {
-            Held { wall: Instant::now(), own: own_time() }
+            TimedHold { wall: Instant::now(), own: own_time() }
         }
     }
 
-    impl Drop for Held {
+    impl Drop for TimedHold {
         fn drop(&mut self) {
             let own = own_time().saturating_sub(self.own);
             let [longest, longest_wall, long, all] = &LONGEST;

@@ -68,7 +68,7 @@ pub(super) struct Hold<'a, K, O> {
     shard: MutexGuard<'a, Shard<K, O>>,
     /// After the guard: what is dropped last ends last.
     #[cfg(ixion_pauses)]
-    _held: crate::clock::pauses::Held,
+    _timed: crate::clock::pauses::TimedHold,
 }
 
 /// Whatever is due, however many wait on a key and whatever must grow, no hold takes more steps than these, which are
@@ -85,7 +85,7 @@ impl<'a, K, O> Hold<'a, K, O> {
         Hold {
             shard,
             #[cfg(ixion_pauses)]
-            _held: crate::clock::pauses::Held::begin(),
+            _timed: crate::clock::pauses::TimedHold::begin(),
         }
     }
 }
