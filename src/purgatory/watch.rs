@@ -166,7 +166,7 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
     /// Lets a watcher wait on a key at a number, and returns its node. O(log n) with n watchers at a number.
     pub(crate) fn watch_at(&mut self, hash: u64, key: K, at: u64, watcher: W) -> (u32, Option<K>) {
         let (list, spare) = self.join(hash, key);
-        self.lower(list, at);
+        self.note_lowest(list, at);
         let entry = self.numbered.insert(Place { list, at, registration: self.next_number });
         let node = self.append(list, watcher, entry);
         self.numbered.set_node(entry, node);
@@ -189,12 +189,13 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
         let Node { list, entry, .. } = self.nodes[node];
         let lower = self.numbered.move_to(entry, at);
         if lower {
-            self.lower(list, at);
+            self.note_lowest(list, at);
         }
         lower
     }
 
-    fn lower(&mut self, list: u32, at: u64) {
+    /// Somebody waits at this number.
+    fn note_lowest(&mut self, list: u32, at: u64) {
         let lowest = &mut self.lists[list].lowest;
         *lowest = at.min(*lowest);
     }
