@@ -3,7 +3,7 @@
 //! *k* is the number of keys of an operation, *w* the number of operations on a key, *s* the number of shards, *n* the number
 //! of watches at a number in a shard. *A hold* is one taking of one shard's lock. No hold takes more than 2048 small steps, some
 //! ten microseconds, whatever is due and however many wait (`purgatory::tests::no_hold_takes_more_steps_than_its_bound_with_a_million_timers_in_one_bucket`);
-//! `cargo bench --bench pauses` times them.
+//! `benches/pauses.rs` times them, and says how it is built for that.
 //!
 //! No two shards are ever locked at once, and no code of yours runs in a hold, but for `K`'s `Eq` (and
 //! [`Equivalent`](crate::Equivalent)), which is all that compares keys.

@@ -101,7 +101,7 @@
 //! # G9. Bounded pauses
 //!
 //! No hold of a lock takes more than a bounded number of small steps: whatever is due, whatever moves down a level, however
-//! many wait on a key, and while tables grow. `cargo bench --bench pauses` times the holds.
+//! many wait on a key, and while tables grow. `benches/pauses.rs` times the holds.
 //!
 //! * `purgatory::tests::no_hold_takes_more_steps_than_its_bound_with_a_million_timers_in_one_bucket`
 //! * `it::guarantees::time::a_pass_is_bounded_and_a_drive_takes_what_was_due_when_it_began`
