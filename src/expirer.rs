@@ -115,7 +115,8 @@ impl Expirer {
     /// }
     ///
     /// let expirer = Expirer::spawn("expirer")?;
-    /// let (first, second) = (Purgatory::builder("first").build(), Purgatory::builder("second").build());
+    /// let first = Purgatory::builder("first").build();
+    /// let second = Purgatory::builder("second").build();
     /// expirer.drive(&first);
     /// expirer.drive(&second);
     ///

@@ -58,15 +58,17 @@
 //! }
 //!
 //! let clock = ManualClock::new(); // or SystemClock, and an Expirer that drives
-//! let purgatory: Purgatory<&str, Poll> = Purgatory::builder("Fetch").clock(clock.clone()).build();
+//! let purgatory: Purgatory<&str, Poll> =
+//!     Purgatory::builder("Fetch").clock(clock.clone()).build();
 //! let log = Arc::new(Mutex::new(Vec::new()));
 //!
 //! for offset in [0, 1] {
 //!     let poll = Poll { log: log.clone(), offset };
 //!     let _ = purgatory.try_complete_else_watch(poll, Duration::from_millis(500), ["orders"])?;
 //! }
-//! log.lock().unwrap().push("first".to_owned()); // first the state,
-//! assert_eq!(purgatory.check_and_complete("orders"), 1); // then the signal. Prints: Satisfied: ["first"]
+//! log.lock().unwrap().push("first".to_owned()); // First the state,
+//! let ended = purgatory.check_and_complete("orders"); // then the signal.
+//! assert_eq!(ended, 1); // Prints: Satisfied: ["first"]
 //!
 //! clock.advance(Duration::from_millis(500));
 //! assert_eq!(purgatory.expire().expired, 1); // Prints: Expired: []

@@ -32,7 +32,8 @@
 //!     drawing
 //! }
 //!
-//! let (mut wheel, mut waiting, mut drawing) = (TimingWheel::new(), vec![5000, 75, 3, 70], String::new());
+//! let (mut wheel, mut drawing) = (TimingWheel::new(), String::new());
+//! let mut waiting = vec![5000, 75, 3, 70];
 //! for &deadline in &waiting {
 //!     wheel.start_timer(Tick::new(deadline), deadline);
 //! }
@@ -87,8 +88,9 @@
 //!
 //! impl DelayedOperation for Fetch {
 //!     fn try_complete(&mut self) -> bool {
-//!         *self.log.borrow_mut() += &format!("    {} looks: {} of {}\n", self.name, self.records.get(), self.wants);
-//!         self.records.get() >= self.wants
+//!         let there = self.records.get();
+//!         *self.log.borrow_mut() += &format!("    {} looks: {there} of {}\n", self.name, self.wants);
+//!         there >= self.wants
 //!     }
 //!     fn on_complete(self, outcome: Outcome) {
 //!         *self.log.borrow_mut() += &format!("    {} ends: {outcome:?}\n", self.name);
@@ -98,15 +100,17 @@
 //! let (records, log) = (Rc::new(Cell::new(0)), Log::default());
 //! let clock = ManualClock::new();
 //! // One shard, so that the order of everything is the order of registration.
-//! let fetches: Purgatory<&str, Fetch> = Purgatory::builder("Fetch").shards(1).clock(clock.clone()).build();
+//! let fetches: Purgatory<&str, Fetch> =
+//!     Purgatory::builder("Fetch").shards(1).clock(clock.clone()).build();
 //! let say = |what: &str| {
-//!     let line = format!("{what}: {} wait, {} entries on {} keys\n", fetches.len(), fetches.watched(), fetches.key_count());
-//!     *log.borrow_mut() += &line;
+//!     let (wait, entries, keys) = (fetches.len(), fetches.watched(), fetches.key_count());
+//!     *log.borrow_mut() += &format!("{what}: {wait} wait, {entries} entries on {keys} keys\n");
 //! };
 //!
-//! for (name, wants, keys) in [("a", 1, &["x"][..]), ("b", 2, &["x", "y"]), ("c", 9, &["y"])] {
+//! const WAIT: Duration = Duration::from_millis(500);
+//! for (name, wants, keys) in [("a", 1, vec!["x"]), ("b", 2, vec!["x", "y"]), ("c", 9, vec!["y"])] {
 //!     let fetch = Fetch { name, records: records.clone(), wants, log: log.clone() };
-//!     let _ = fetches.try_complete_else_watch(fetch, Duration::from_millis(500), keys.iter().copied())?;
+//!     let _ = fetches.try_complete_else_watch(fetch, WAIT, keys)?;
 //! }
 //! say("registered");
 //! records.set(1);
@@ -115,7 +119,7 @@
 //! records.set(2);
 //! fetches.check_and_complete("y");
 //! say("y, with 2 records");
-//! clock.advance(Duration::from_millis(500));
+//! clock.advance(WAIT);
 //! while fetches.expire().more {}
 //! say("after 500 ms");
 //!

@@ -82,7 +82,7 @@
 //! A turn of the thread is a pass of each purgatory and then a search for the earliest deadline: 2 s holds for each purgatory.
 //! With nothing due there are no turns.
 //!
-//! # In nanoseconds
+//! # Measured
 //!
 //! `ci/bench.sh` prints what these take on your machine, beside rivals; `benches/RATIOS.md` is what it printed last.
 //! `ci/counts.sh` counts the instructions of the hot paths, and holds them to `tests/counts/limits.txt`.

@@ -17,7 +17,7 @@
 //!
 //! struct DelayedThing;
 //!
-//! impl DelayedOperation for DelayedThing {           // class DelayedThing extends DelayedOperation(delayMs)
+//! impl DelayedOperation for DelayedThing {           // class … extends DelayedOperation(ms)
 //!     fn try_complete(&mut self) -> bool {           // def tryComplete(): Boolean =
 //!         false                                      //   if (met) forceComplete() else false
 //!     }
@@ -26,7 +26,7 @@
 //!     }
 //! }
 //!
-//! // val purgatory = DelayedOperationPurgatory[DelayedThing]("Thing", brokerId = 0, purgeInterval = 1000)
+//! // val purgatory = DelayedOperationPurgatory[DelayedThing]("Thing", brokerId = 0)
 //! let purgatory: Purgatory<(String, i32), DelayedThing> = Purgatory::builder("Thing").build();
 //! let reaper = Expirer::spawn("ExpirationReaper")?;  // one for all purgatories
 //! reaper.drive(&purgatory);

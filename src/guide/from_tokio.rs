@@ -76,7 +76,8 @@
 //!     }
 //!     fn on_complete(self, outcome: Outcome) {
 //!         // `send` does not block, so it may run wherever the end was decided.
-//!         let _ = self.reply.send((outcome == Outcome::Satisfied).then(|| self.length.load(Ordering::Acquire)));
+//!         let length = self.length.load(Ordering::Acquire);
+//!         let _ = self.reply.send((outcome == Outcome::Satisfied).then_some(length));
 //!     }
 //! }
 //!

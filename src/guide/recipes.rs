@@ -88,7 +88,8 @@
 //!     }
 //!     fn on_complete(self, outcome: Outcome) {
 //!         if outcome == Outcome::Expired {
-//!             println!("{} has gone silent", self.member); // take the group's lock, look again, remove it
+//!             // Take the group's lock, look again, and remove the member.
+//!             println!("{} has gone silent", self.member);
 //!         }
 //!     }
 //! }
@@ -97,7 +98,8 @@
 //! # let sessions: Purgatory<&str, Session> = Purgatory::builder("sessions").clock(clock.clone()).build();
 //! # const LIMIT: Duration = Duration::from_secs(10);
 //! fn heartbeat(sessions: &Purgatory<&'static str, Session>, member: &'static str) -> bool {
-//!     sessions.reset_timeout_for_key(member, LIMIT) == 1 // false: it has ended, or its expiry has begun
+//!     // False: it has ended, or its expiry has begun.
+//!     sessions.reset_timeout_for_key(member, LIMIT) == 1
 //! }
 //!
 //! let _ = sessions.try_complete_else_watch(Session { member: "m1" }, LIMIT, ["m1"])?;
@@ -133,14 +135,16 @@
 //!         if has_failed {
 //!             let backoff = Duration::from_millis(100) * 2u32.pow(self.attempt);
 //!             self.attempt += 1;
-//!             let _ = retries.try_complete_else_watch(self, backoff, []); // refused after a shutdown: dropped
+//!             // Refused after a shutdown: it is dropped then.
+//!             let _ = retries.try_complete_else_watch(self, backoff, []);
 //!         }
 //!     }
 //! }
 //!
 //! let clock = ManualClock::new();
 //! let retries = Arc::new(Purgatory::builder("retries").clock(clock.clone()).build());
-//! let _ = retries.try_complete_else_watch(Retry { attempt: 0, retries: Arc::downgrade(&retries) }, Duration::ZERO, []);
+//! let first = Retry { attempt: 0, retries: Arc::downgrade(&retries) };
+//! let _ = retries.try_complete_else_watch(first, Duration::ZERO, []);
 //! let mut at = Vec::new();
 //! while let Some(wait) = retries.time_to_next() {
 //!     clock.advance(wait);
@@ -237,7 +241,8 @@
 //!     if drive.more {
 //!         continue; // a pass is bounded: a loop with sockets sees to them in between
 //!     }
-//!     let Some(limit) = waits.time_to_next() else { break }; // nothing is due, ever: sleep without a limit
+//!     // `None`: nothing is due, ever. A loop with sockets then sleeps without a limit.
+//!     let Some(limit) = waits.time_to_next() else { break };
 //!     let _ = woken.recv_timeout(limit); // epoll, kqueue, …
 //! }
 //! assert!(waits.is_empty());

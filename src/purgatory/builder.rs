@@ -133,7 +133,8 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Builder<K, O> {
     /// #     fn on_complete(self, _outcome: Outcome) {}
     /// # }
     /// let few = Purgatory::builder("few").clock(ManualClock::new()).capacity(1).build();
-    /// let _ = few.try_complete_else_watch(Wait, Duration::from_secs(1), ["a", "b"])?; // two keys, one operation
+    /// // Two keys, one operation.
+    /// let _ = few.try_complete_else_watch(Wait, Duration::from_secs(1), ["a", "b"])?;
     /// let full = few.try_complete_else_watch(Wait, Duration::from_secs(1), ["c"]);
     /// assert_eq!(full.expect_err("one may wait").reason, RejectReason::Full);
     /// # Ok::<(), RejectReason>(())
@@ -156,7 +157,10 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Builder<K, O> {
     /// #     fn try_complete(&mut self) -> bool { false }
     /// #     fn on_complete(self, _outcome: Outcome) {}
     /// # }
-    /// let limited = Purgatory::builder("limited").clock(ManualClock::new()).max_timeout(Duration::from_secs(1)).build();
+    /// let limited = Purgatory::builder("limited")
+    ///     .clock(ManualClock::new())
+    ///     .max_timeout(Duration::from_secs(1))
+    ///     .build();
     /// let _ = limited.try_complete_else_watch(Wait, Duration::MAX, ["a"])?;
     /// assert_eq!(limited.next_expiration(), Some(Tick::new(1_000)));
     /// assert_eq!(limited.stats().clamped, 1);
@@ -243,7 +247,8 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Builder<K, O> {
     ///     .clock(ManualClock::new())
     ///     .on_earlier_deadline(move || _ = wake.send(()))
     ///     .build();
-    /// let register = |ms| purgatory.try_complete_else_watch(Wait, Duration::from_millis(ms), ["key"]).map(drop);
+    /// let register =
+    ///     |ms| purgatory.try_complete_else_watch(Wait, Duration::from_millis(ms), ["key"]).map(drop);
     ///
     /// register(100)?;
     /// let _sleep = purgatory.time_to_next(); // the loop sleeps as long as this says

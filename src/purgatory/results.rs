@@ -66,9 +66,10 @@ impl<K> Watch<K> {
 /// #     fn on_complete(self, _outcome: Outcome) {}
 /// # }
 /// # let purgatory = Purgatory::builder("waits").clock(ManualClock::new()).build();
-/// let first = purgatory.try_complete_else_watch(Wait, Duration::from_secs(1), ["orders"])?.id().expect("it waits");
+/// let register = || purgatory.try_complete_else_watch(Wait, Duration::from_secs(1), ["orders"]);
+/// let first = register()?.id().expect("it waits");
 /// assert!(purgatory.force_complete(first));
-/// let second = purgatory.try_complete_else_watch(Wait, Duration::from_secs(1), ["orders"])?.id().expect("it waits");
+/// let second = register()?.id().expect("it waits");
 /// assert_ne!(first, second);
 /// assert!(!purgatory.force_complete(first)); // the second one is not meant
 /// # Ok::<(), ixion::RejectReason>(())
