@@ -119,6 +119,8 @@ impl Clock for SystemClock {
 
 /// A clock that stands still until it is moved, for tests and simulations. Clones share the same time.
 ///
+/// It stands where Kafka's tests have a `MockTimer`: but what it drives is the timer that ships.
+///
 /// # Examples
 ///
 /// ```
@@ -130,6 +132,9 @@ impl Clock for SystemClock {
 /// clock.advance(Duration::from_millis(5));
 /// assert_eq!(same.elapsed(), Duration::from_millis(5));
 /// ```
+#[doc(alias = "MockTimer")]
+#[doc(alias = "MockTime")]
+#[doc(alias = "FakeClock")]
 #[derive(Clone)]
 pub struct ManualClock {
     elapsed: Arc<Mutex<Duration>>,

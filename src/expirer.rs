@@ -36,6 +36,8 @@ const RETRY: Duration = Duration::from_millis(10);
 /// after the callback that it is in. The purgatories stay as they are and can be driven by another. Callbacks that a
 /// bounded pass has put off run before the thread ends; a chain of callbacks that feeds itself for ever keeps it.
 ///
+/// Comes from Kafka's `ExpiredOperationReaper`, of which each purgatory has one, and a second thread for the callbacks.
+///
 /// # Examples
 ///
 /// ```
@@ -48,6 +50,8 @@ const RETRY: Duration = Duration::from_millis(10);
 /// ```
 #[must_use = "dropping it stops the thread"]
 #[doc(alias = "ExpiredOperationReaper")]
+#[doc(alias = "SystemTimerReaper")]
+#[doc(alias = "Driver")]
 pub struct Expirer {
     roster: Arc<Roster>,
     thread: Option<JoinHandle<()>>,

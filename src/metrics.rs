@@ -37,6 +37,9 @@ use std::time::Duration;
 /// assert!(stats.balances());
 /// # Ok::<(), ixion::RejectReason>(())
 /// ```
+#[doc(alias = "PurgatorySize")]
+#[doc(alias = "NumDelayedOperations")]
+#[doc(alias = "ExpiresPerSec")]
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {

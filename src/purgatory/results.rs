@@ -14,6 +14,8 @@ use std::fmt;
 /// A key has one scale of numbers, such as the offsets of one partition. Who waits for another thing, a follower for the
 /// log's end where consumers wait for the high watermark, waits on another key.
 ///
+/// Kafka's raft layer has a class for such waits, `ThresholdPurgatory`; its broker asks everybody on the key.
+///
 /// # Examples
 ///
 /// ```
@@ -33,6 +35,7 @@ use std::fmt;
 /// purgatory.check_and_complete_up_to("orders-0", 1234); // looks
 /// # Ok::<(), ixion::RejectReason>(())
 /// ```
+#[doc(alias = "DelayedOperationKey")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Watch<K> {
     pub(super) key: K,

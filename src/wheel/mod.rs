@@ -98,7 +98,8 @@ pub(crate) use waste::Waste;
 
 /// A set of timers, each with a deadline and an item that it gives back when the deadline has come.
 ///
-/// See the [module](self). Timers expire by (deadline, order of starting), whatever the size of the step. Two deadlines
+/// See the [module](self). It is scheme 7 of Varghese and Lauck; Kafka has one of the same name, and Netty's
+/// `HashedWheelTimer` is their scheme 6. Timers expire by (deadline, order of starting), whatever the size of the step. Two deadlines
 /// are special:
 ///
 /// * [`Tick::MAX`] is *never*: the timer is kept, counted and can be stopped, but does not expire.
@@ -122,6 +123,9 @@ pub(crate) use waste::Waste;
 /// assert_eq!(wheel.stop_timer(tea), None);
 /// assert!(wheel.is_empty());
 /// ```
+#[doc(alias = "HashedWheelTimer")]
+#[doc(alias = "DelayQueue")]
+#[doc(alias = "SystemTimer")]
 pub struct TimingWheel<T> {
     slots: Slots<T>,
     levels: Levels,

@@ -9,6 +9,8 @@ use crate::tick::Tick;
 ///
 /// Never given out twice by the same wheel. It means something only to the wheel that gave it: another one
 /// answers for a timer of its own, or for none.
+#[doc(alias = "TimerTaskEntry")]
+#[doc(alias = "TimerHandle")]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TimerId {
     pub(super) index: u32,
