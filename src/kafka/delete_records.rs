@@ -77,18 +77,47 @@ impl<P> PartitionStatus<P> {
 }
 
 /// Whether a request must wait (d1).
+///
+/// # Examples
+///
+/// ```
+/// use ixion::kafka::ErrorCode;
+/// use ixion::kafka::delete_records::{PartitionStatus, must_wait};
+///
+/// assert!(must_wait(&[PartitionStatus::deleted("orders-0", 100, 80)]));
+/// assert!(!must_wait(&[PartitionStatus::failed("orders-0", ErrorCode::OFFSET_OUT_OF_RANGE)]));
+/// ```
 #[must_use]
 pub fn must_wait<P>(statuses: &[PartitionStatus<P>]) -> bool {
     statuses.iter().any(|status| status.pending)
 }
 
 /// Returns the low watermark of a partition: the least of the log starts of its leader and of its live replicas (d2).
+///
+/// # Examples
+///
+/// ```
+/// use ixion::kafka::delete_records::low_watermark;
+///
+/// assert_eq!(low_watermark(100, [80, 100]), 80); // a follower has not deleted them yet
+/// assert_eq!(low_watermark(100, []), 100);
+/// ```
 #[must_use]
 pub fn low_watermark(leader: i64, live_replicas: impl IntoIterator<Item = i64>) -> i64 {
     live_replicas.into_iter().fold(leader, i64::min)
 }
 
 /// Decides about one pending partition: its error and low watermark, or `None` if it has to wait on (d3, d4).
+///
+/// # Examples
+///
+/// ```
+/// use ixion::kafka::ErrorCode;
+/// use ixion::kafka::delete_records::{Standing, decide};
+///
+/// assert_eq!(decide(Standing::Leader { low_watermark: 80 }, 100), None);
+/// assert_eq!(decide(Standing::Leader { low_watermark: 100 }, 100), Some((ErrorCode::NONE, 100)));
+/// ```
 #[must_use]
 pub fn decide(standing: Standing, requested_offset: i64) -> Option<(ErrorCode, i64)> {
     match standing {

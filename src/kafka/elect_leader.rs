@@ -56,12 +56,31 @@ impl<P> PartitionStatus<P> {
 
 /// Returns what is left of a request's time: its deadline less the present, both on any one clock; zero if that has
 /// passed (e1).
+///
+/// # Examples
+///
+/// ```
+/// use ixion::kafka::elect_leader::time_left;
+/// use std::time::Duration;
+///
+/// let (begun, timeout) = (Duration::from_secs(10), Duration::from_secs(30));
+/// assert_eq!(time_left(begun + timeout, Duration::from_secs(15)), Duration::from_secs(25));
+/// assert_eq!(time_left(begun + timeout, Duration::from_secs(45)), Duration::ZERO);
+/// ```
 #[must_use]
 pub fn time_left(deadline: Duration, now: Duration) -> Duration {
     deadline.saturating_sub(now)
 }
 
 /// Decides about one pending partition: whether the leader that is shown is the one that was elected (e2).
+///
+/// # Examples
+///
+/// ```
+/// use ixion::kafka::elect_leader::decide;
+///
+/// assert!(!decide(None, 2) && !decide(Some(1), 2) && decide(Some(2), 2));
+/// ```
 #[must_use]
 pub fn decide(shown: Option<i32>, elected: i32) -> bool {
     shown == Some(elected)

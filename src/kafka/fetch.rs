@@ -241,6 +241,19 @@ impl FirstRead {
     ///
     /// That is so with nothing to wait (`max_wait_ms` of 0 or less) or nothing to wait for, with enough bytes, and
     /// with anything that the client should hear of now.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ixion::kafka::fetch::FirstRead;
+    ///
+    /// let mut read = FirstRead::default();
+    /// (read.partitions, read.bytes_readable) = (1, 200);
+    /// assert!(!read.answers_at_once(500, 1024)); // it waits for more
+    /// assert!(read.answers_at_once(500, 100) && read.answers_at_once(0, 1024));
+    /// read.any_error = true;
+    /// assert!(read.answers_at_once(500, 1024));
+    /// ```
     #[must_use]
     pub fn answers_at_once(&self, max_wait_ms: i32, min_bytes: u64) -> bool {
         max_wait_ms <= 0
@@ -255,6 +268,15 @@ impl FirstRead {
 /// Caps what a client asks for: `max_bytes` to `quota`, `min_bytes` to that. Negative numbers count as 0.
 ///
 /// Returns (`min_bytes`, `max_bytes`).
+///
+/// # Examples
+///
+/// ```
+/// use ixion::kafka::fetch::cap_bytes;
+///
+/// assert_eq!(cap_bytes(1, 50 << 20, 1 << 20), (1, 1 << 20));
+/// assert_eq!(cap_bytes(2 << 20, 50 << 20, 1 << 20), (1 << 20, 1 << 20)); // more would never come
+/// ```
 #[must_use]
 pub fn cap_bytes(min_bytes: i32, max_bytes: i32, quota: u64) -> (u64, u64) {
     let positive = |bytes: i32| u64::try_from(bytes).unwrap_or(0);

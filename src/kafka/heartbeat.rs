@@ -47,6 +47,18 @@ pub enum Phase {
 
 impl Phase {
     /// Returns how long nothing may be heard of such a member; [`Duration::MAX`] is for ever (h2, h4).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ixion::kafka::heartbeat::{NEW_MEMBER_TIMEOUT, Phase};
+    /// use std::time::Duration;
+    ///
+    /// let session = Duration::from_secs(45);
+    /// assert_eq!(Phase::Live.timeout(session), session);
+    /// assert_eq!(Phase::New.timeout(session), NEW_MEMBER_TIMEOUT);
+    /// assert_eq!(Phase::Parked.timeout(session), Duration::MAX); // it waits for an answer, and owes none
+    /// ```
     #[must_use]
     pub const fn timeout(self, session_timeout: Duration) -> Duration {
         match self {

@@ -52,6 +52,16 @@ pub struct Joining {
 }
 
 /// Decides whether a rebalance that is not an initial one is over (j1, j2).
+///
+/// # Examples
+///
+/// ```
+/// use ixion::kafka::join::{Joining, Standing, decide};
+///
+/// let group = |joined, pending| Standing::Joining(Joining { members: 3, joined, pending, arrivals: 3 });
+/// assert!(!decide(group(2, 0)) && !decide(group(3, 1)));
+/// assert!(decide(group(3, 0)) && decide(Standing::Over));
+/// ```
 #[must_use]
 pub fn decide(standing: Standing) -> bool {
     match standing {
@@ -74,6 +84,17 @@ pub enum NextStep {
 }
 
 /// Decides what comes after the wait, once the members that did not join are removed (j5).
+///
+/// # Examples
+///
+/// ```
+/// use ixion::kafka::join::{Joining, NextStep, Standing, next_step};
+///
+/// let group = |members, joined| Standing::Joining(Joining { members, joined, pending: 0, arrivals: 3 });
+/// assert_eq!(next_step(group(2, 2)), NextStep::Generation);
+/// assert_eq!(next_step(group(1, 0)), NextStep::WaitAgain);
+/// assert_eq!(next_step(group(0, 0)), NextStep::Empty);
+/// ```
 #[must_use]
 pub fn next_step(standing: Standing) -> NextStep {
     match standing {

@@ -82,18 +82,52 @@ impl<P> PartitionStatus<P> {
 }
 
 /// Whether a request must wait (p1).
+///
+/// # Examples
+///
+/// ```
+/// use ixion::kafka::produce::{PartitionStatus, must_wait};
+/// use ixion::kafka::ErrorCode;
+///
+/// let appended = [PartitionStatus::appended("orders-0", 41)];
+/// assert!(must_wait(-1, &appended) && !must_wait(1, &appended));
+/// let failed = [PartitionStatus::failed("orders-0", ErrorCode::NOT_LEADER_OR_FOLLOWER)];
+/// assert!(!must_wait(-1, &failed)); // there is nothing to wait for
+/// ```
 #[must_use]
 pub fn must_wait<P>(required_acks: i16, statuses: &[PartitionStatus<P>]) -> bool {
     required_acks == -1 && statuses.iter().any(|status| status.pending)
 }
 
 /// Returns how many replicas must be in sync: what is configured, but never more than there are (p4).
+///
+/// # Examples
+///
+/// ```
+/// use ixion::kafka::produce::effective_min_in_sync;
+///
+/// assert_eq!(effective_min_in_sync(2, 3), 2);
+/// assert_eq!(effective_min_in_sync(2, 1), 1); // or nothing could be written at all
+/// ```
 #[must_use]
 pub fn effective_min_in_sync(configured: usize, replicas: usize) -> usize {
     configured.min(replicas)
 }
 
 /// Decides about one pending partition; `None` if it has to wait on (p5 to p7).
+///
+/// # Examples
+///
+/// ```
+/// use ixion::kafka::ErrorCode;
+/// use ixion::kafka::produce::{Standing, decide};
+///
+/// let led = |high_watermark, in_sync| Standing::Leader { high_watermark, in_sync, min_in_sync: 2 };
+/// assert_eq!(decide(led(41, 3), 42), None);
+/// assert_eq!(decide(led(42, 3), 42), Some(ErrorCode::NONE));
+/// assert_eq!(decide(led(42, 1), 42), Some(ErrorCode::NOT_ENOUGH_REPLICAS_AFTER_APPEND));
+/// assert_eq!(decide(Standing::Follower, 42), Some(ErrorCode::NOT_LEADER_OR_FOLLOWER));
+/// ```
 #[must_use]
 pub fn decide(standing: Standing, required_offset: i64) -> Option<ErrorCode> {
     match standing {

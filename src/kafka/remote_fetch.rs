@@ -109,6 +109,17 @@ pub struct Progress {
 }
 
 /// Decides whether a fetch is over (m2, m3, m5).
+///
+/// # Examples
+///
+/// ```
+/// use ixion::kafka::remote_fetch::{Progress, decide};
+///
+/// let reads = |pending, arrived, is_past_first| Progress { pending, arrived, failed: 0, is_past_first };
+/// assert!(!decide(reads(1, 1, false))); // the other one may still come
+/// assert!(decide(reads(1, 1, true)) && decide(reads(0, 2, false)));
+/// assert!(!decide(reads(2, 0, true))); // there is nothing to send
+/// ```
 #[must_use]
 pub fn decide(progress: Progress) -> bool {
     progress.pending == 0

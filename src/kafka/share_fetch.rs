@@ -92,6 +92,18 @@ pub enum Decision {
 }
 
 /// Decides about a share fetch from what each of its partitions has to be acquired (q2 to q4).
+///
+/// # Examples
+///
+/// ```
+/// use ixion::kafka::ErrorCode;
+/// use ixion::kafka::share_fetch::{Decision, decide};
+///
+/// assert_eq!(decide(100, [Ok(60), Ok(40)]), Decision::Lock);
+/// assert_eq!(decide(100, [Ok(60), Ok(0)]), Decision::Wait { bytes: 60 });
+/// let moved = Err(ErrorCode::NOT_LEADER_OR_FOLLOWER);
+/// assert_eq!(decide(100, [Ok(100), moved]), Decision::Answer(ErrorCode::NOT_LEADER_OR_FOLLOWER));
+/// ```
 #[must_use]
 pub fn decide(min_bytes: u64, acquirable: impl IntoIterator<Item = Result<u64, ErrorCode>>) -> Decision {
     let mut bytes = 0u64;

@@ -38,6 +38,16 @@ pub enum Standing {
 }
 
 /// Decides whether the wait of a generation is over (s2, s3).
+///
+/// # Examples
+///
+/// ```
+/// use ixion::kafka::sync::{Standing, decide};
+///
+/// assert!(!decide(Standing::Generation { id: 7, unsynced: 1 }, 7));
+/// assert!(decide(Standing::Generation { id: 7, unsynced: 0 }, 7));
+/// assert!(decide(Standing::Generation { id: 8, unsynced: 1 }, 7)); // another one has begun
+/// ```
 #[must_use]
 pub fn decide(standing: Standing, generation: i32) -> bool {
     match standing {
@@ -47,6 +57,17 @@ pub fn decide(standing: Standing, generation: i32) -> bool {
 }
 
 /// Decides, under the group's lock, whether a wait that has ended like this leaves members to be removed (s4, s5).
+///
+/// # Examples
+///
+/// ```
+/// use ixion::Outcome;
+/// use ixion::kafka::sync::{Standing, must_expel};
+///
+/// let standing = Standing::Generation { id: 7, unsynced: 1 };
+/// assert!(must_expel(Outcome::Expired, standing, 7));
+/// assert!(!must_expel(Outcome::Shutdown, standing, 7) && !must_expel(Outcome::Expired, standing, 6));
+/// ```
 #[must_use]
 pub fn must_expel(outcome: Outcome, standing: Standing, generation: i32) -> bool {
     outcome == Outcome::Expired && !decide(standing, generation)

@@ -53,6 +53,15 @@ impl<T> TopicStatus<T> {
 }
 
 /// Whether a request must wait (t1).
+///
+/// # Examples
+///
+/// ```
+/// use ixion::kafka::topics::{TopicStatus, must_wait};
+///
+/// assert!(must_wait(30_000, &[TopicStatus::begun("orders")]));
+/// assert!(!must_wait(0, &[TopicStatus::begun("orders")])); // answered at once, as timed out
+/// ```
 #[must_use]
 pub fn must_wait<T>(timeout_ms: i32, statuses: &[TopicStatus<T>]) -> bool {
     timeout_ms > 0 && statuses.iter().any(|status| status.pending)
