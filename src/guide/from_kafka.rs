@@ -55,7 +55,7 @@
 //! | the `Boolean` of `forceComplete()` | the `bool` of `force_complete`: *by this call* | the same |
 //! | `isCompleted` | none | the answer would be old when you have it; the end itself is told to `on_complete` |
 //! | `cancel()` (of `TimerTask`: no timeout any more, still watched) | [`reset_timeout`](crate::Purgatory::reset_timeout) to `Duration::MAX` | [`cancel`](crate::Purgatory::cancel) here takes the operation out of everything |
-//! | `safeTryComplete()`, `safeTryCompleteOrElse(f)`, `maybeTryComplete()` | none | what they guard is the engine's business |
+//! | `safeTryComplete()`, `safeTryCompleteOrElse(f)`; before 2.7 `maybeTryComplete()` | none | what they guard is the engine's business |
 //! | `lock`, `lockOpt` | none | see [*No lock of the operation*](#no-lock-of-the-operation) |
 //!
 //! # `DelayedOperationPurgatory`
@@ -70,6 +70,8 @@
 //! | 512 shards | [`shards`](crate::Builder::shards), 16 if not set | a shard here has the deadlines too |
 //! | a key of any type; 4.x: `DelayedOperationKey`, `keyLabel()` | any `K: Hash + Eq` | is asked for by any borrowed form, [`Equivalent`](crate::Equivalent), without making one |
 //! | `tryCompleteElseWatch(op, keys)` | [`try_complete_else_watch`](crate::Purgatory::try_complete_else_watch) | no keys is legal: a timer. Keys given twice count once. The answer is the outcome or an id, where Kafka's `false` may also mean *completed by somebody else* |
+//! | `watchForOperation(key, op)` | none: a part of registering | an operation is on all its keys, and armed, before its second look; in Kafka it is armed last |
+//! | `Watchers`, `estimatedTotalOperations`, `purgeCompleted()` | none | a watch list holds what waits, and nothing else |
 //! | `checkAndComplete(key)` | [`check_and_complete`](crate::Purgatory::check_and_complete) | a panic ends one operation, and not the walk. It waits for nobody |
 //! | `cancelForKey(key)` | [`cancel_for_key`](crate::Purgatory::cancel_for_key) | takes them off their other keys too. Those that a thread is inside are completed by it with [`Cancelled`](crate::Outcome::Cancelled), and counted in [`busy`](crate::HandedBack::busy) |
 //! | `watched` | [`watched`](crate::Purgatory::watched) | exact: nothing that is completed is in it |

@@ -21,7 +21,7 @@
 //! | `notify_one` instead | wakes one, perhaps one for whom it is not enough. The others sleep |
 //! | `watch::channel` for each key, and `wait_for` | no lost event. The rest stays: all wake for each change; a task on several keys selects over all of them |
 //! | a map of `oneshot::Sender`s by key, and a `sleep` in each task | a request on three partitions is in three lists. Who ends it in one must find it in the others. The timeout takes the task away and leaves the entries: that is the leak. Event and timeout at once: the answer was sent, and nobody receives it |
-//! | a `DelayQueue` beside that map | two structures for one fact. Event and expiry race for the entry, under a lock that you write; and `remove` with a key that has expired panics |
+//! | a `DelayQueue` beside that map | two structures for one fact. Event and expiry race for the entry, under a lock that you write; and `remove` with a key that was returned already panics |
 //! | a polling loop | late by half the interval, and busy when nothing happens |
 //!
 //! What is missing each time is *one* place that decides which of the two came first, and takes the rest away. That is what
@@ -49,7 +49,7 @@
 //! | `insert(value, timeout)`, `insert_at` | [`start_timer`](crate::TimingWheel::start_timer) | a [`Tick`](crate::Tick) of any size; `DelayQueue` panics when it is too far (about two years) |
 //! | `remove(&key)`: panics if it is gone | [`stop_timer`](crate::TimingWheel::stop_timer): `None` if it is gone | ids are not reused |
 //! | `try_remove` | `stop_timer` | |
-//! | `reset`, `reset_at` | [`restart_timer`](crate::TimingWheel::restart_timer) | `false` if it is gone |
+//! | `reset`, `reset_at`: panic if it is gone | [`restart_timer`](crate::TimingWheel::restart_timer): `false` if it is gone | |
 //! | `poll_expired`, `next().await` | [`pop_expired`](crate::TimingWheel::pop_expired) | by deadline, then by order of starting |
 //! | `peek` | [`peek_expired`](crate::TimingWheel::peek_expired), [`next_expiration`](crate::TimingWheel::next_expiration) | the next deadline is exact |
 //! | many tasks on one queue | a [`Purgatory`](crate::Purgatory) | any thread may call it |
