@@ -17,7 +17,7 @@
 //!
 //! | what you write | what happens |
 //! |---|---|
-//! | `select! { _ = notify.notified() => …, _ = sleep => … }` in a loop, a `Notify` for each key | check the condition *before* you wait, and an event in between is lost, unless the `Notified` was made (and for `notify_waiters` enabled) before the check. Each event wakes *every* task of the key: a switch and a check for each, also for those who need ten more. Somebody must remove a key's `Notify` when nobody waits, in a race with whoever begins to |
+//! | `select! { _ = notify.notified() => …, _ = sleep => … }` in a loop, a `Notify` for each key | check the condition *before* you wait, and an event in between is lost, unless the `Notified` was made before the check. Each event wakes *every* task of the key: a switch and a check for each, also for those who need ten more. Somebody must remove a key's `Notify` when nobody waits, in a race with whoever begins to |
 //! | `notify_one` instead | wakes one, perhaps one for whom it is not enough. The others sleep |
 //! | `watch::channel` for each key, and `wait_for` | no lost event. The rest stays: all wake for each change; a task on several keys selects over all of them |
 //! | a map of `oneshot::Sender`s by key, and a `sleep` in each task | a request on three partitions is in three lists. Who ends it in one must find it in the others. The timeout takes the task away and leaves the entries: that is the leak. Event and timeout at once: the answer was sent, and nobody receives it |
