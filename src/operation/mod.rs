@@ -1,4 +1,7 @@
 //! A delayed operation, its possible ends, and the boxed form.
+//!
+//! What a user implements is in here; what the engine does with it is in the private module `cell`, one for each operation
+//! that waits. Nothing in here knows keys, deadlines or locks of the engine.
 
 pub(crate) mod cell;
 

@@ -1,4 +1,7 @@
 //! Building a purgatory.
+//!
+//! Every setting has a default that works, and every value is legal. Nothing can be set later: what threads share of it is
+//! read without a lock.
 
 use crate::alarm::Alarm;
 use crate::clock::{Clock, SystemClock};

@@ -1,4 +1,7 @@
 //! The limit on how many operations may wait.
+//!
+//! One counter for all shards, so that the limit is exact: a place is taken before an operation is shown to anybody, and given
+//! back when it has been taken out. Without a limit there is no counter.
 
 use crate::sync::{AtomicUsize, Ordering};
 use crossbeam_utils::CachePadded;

@@ -1,4 +1,7 @@
 //! Expiring, finding the next deadline, and the shutdown.
+//!
+//! Whoever calls is the driver, an expirer or anybody; several may at once. A driver takes out what is due in steps under one
+//! shard's lock, decides it with no lock held, and waits for nobody. It never looks at an operation.
 
 use crate::operation::cell::Decision;
 use crate::operation::{DelayedOperation, Outcome};

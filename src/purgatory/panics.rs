@@ -1,4 +1,7 @@
 //! Panics of user code: caught where they happen, counted, and handed to a hook.
+//!
+//! A panic ends what it happened in, and not the walk, the drive or the thread. `K`'s `Hash`, the iterator of keys and the
+//! clock are not caught: they run before a call has changed anything, and their panic is the caller's.
 
 use crate::trampoline::discard;
 use std::any::Any;

@@ -1,4 +1,6 @@
 //! What the calls of a purgatory return.
+//!
+//! Plain values. What holds an operation must be used: to drop it in silence would leave a request without its answer.
 
 use crate::operation::Outcome;
 use crate::tick::Tick;

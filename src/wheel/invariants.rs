@@ -1,4 +1,6 @@
-//! What is always true of a wheel.
+//! What is always true of a wheel: each timer lies where its deadline and the position say, once, and all counts are right.
+//!
+//! For tests, which ask after every step.
 
 use alloc::vec::Vec;
 

@@ -1,4 +1,7 @@
 //! The levels of the wheel: 11 rings of 64 buckets, and which of them are occupied.
+//!
+//! It owns the buckets, lists of chunks, and answers which is the first that is occupied with two bit scans. When to move the
+//! wheel on is for [`turn`](super::turn); no timer is looked at in here but those of a bucket that is moved or searched.
 
 use alloc::boxed::Box;
 use alloc::vec;

@@ -1,4 +1,7 @@
 //! All chunks of a wheel, in a pool: what is done to a chunk by its number.
+//!
+//! It owns the entries, and says when a chunk is worth packing or merging; which bucket a chunk is in is the business of
+//! [`level`](super::level). Segments of it are never moved, so nothing is copied when it grows.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

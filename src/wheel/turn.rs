@@ -1,4 +1,7 @@
 //! How the wheel turns: from one timer that is due to the next, and down the levels.
+//!
+//! The only place where the position moves. It goes from one occupied bucket to the next, never tick by tick, and never
+//! back; within a budget of moves, so that a crowded bucket can be moved down in several calls.
 
 use super::level;
 use super::{LAST, TimingWheel};
