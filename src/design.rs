@@ -7,12 +7,12 @@
 //! but for the user's own two hooks. `tests/tidy.rs` reads the `use` lines and says no.
 //!
 //! ```text
-//!  front ends   kafka · testing                               the public interface only
-//!  the thread   expirer                                        std::thread lives only here
-//!  shared       purgatory ─▶ watch lists, operation ─▶ alarm, trampoline, metrics
-//!  seams        clock · sync                                   Instant::now only in clock; locks and atomics only in sync
-//!  pure         wheel ─▶ tick                                  no clock, lock, atomic or thread
-//!  below        fault · steps                                  what models plant and tests count; nothing in a build
+//!  front ends  kafka · testing     the public interface only
+//!  the thread  expirer             std::thread lives only here
+//!  shared      purgatory ─▶ watch lists, operation ─▶ alarm, trampoline, metrics
+//!  seams       clock · sync        Instant::now only in clock; locks, atomics only in sync
+//!  pure        wheel ─▶ tick       no clock, lock, atomic or thread
+//!  below       fault · steps       what models plant and tests count; nothing in a build
 //! ```
 //!
 //! # The protocol
@@ -36,13 +36,14 @@
 //! Every call by a key of that shard, and every drive, goes on with what is in the queue.
 //!
 //! ```text
-//!                  mark: takes the hold
-//!    ┌─────────┐ ────────────────────────▶ ┌──────────┐  met, or decided from outside   ┌─────────┐
-//!    │ waiting │                           │   held   │ ──────────────────────────────▶ │ decided │ ─▶ the holder
-//!    │    0    │ ◀──────────────────────── │   BUSY   │                                 │ BUSY +  │    takes it out
-//!    └─────────┘  let go: no mark, nothing └──────────┘ ◀──┐ mark left: another round   │ outcome │
-//!         │       decided                        └─────────┘                            └─────────┘
-//!         └───────────── decide from outside: takes the hold as well ──────────────────────▲
+//!             mark: takes the hold             met, or decided
+//!  ┌─────────┐ ──────────────────▶ ┌────────┐  from outside  ┌─────────┐
+//!  │ waiting │                     │  held  │ ─────────────▶ │ decided │ ─▶ the holder
+//!  │    0    │ ◀────────────────── │  BUSY  │                │ BUSY +  │    takes it out
+//!  └─────────┘  let go: no mark,   └────────┘ ◀──┐           │ outcome │
+//!       │       nothing decided         └────────┘           └─────────┘
+//!       │                       mark left: another round          ▲
+//!       └────────── decide from outside: takes the hold as well ──┘
 //! ```
 //!
 //! **Registering**: look, before any cell exists → one hold of the home shard: closed? the registry and the wheel, and
