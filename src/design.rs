@@ -47,7 +47,7 @@
 //! ```
 //!
 //! **Registering**: look, before any cell exists → one hold of the home shard: closed? the registry and the wheel, and
-//! every key that lives there → the other shards' keys → look again → let go, and do what the word then says. The timer is
+//! those of the first sixteen keys that live there → the other keys → look again → let go, and do what the word then says. The timer is
 //! armed in the hold that adds the first watches: an operation that is watched but not armed could be seen neither by
 //! shutdown nor by `len`, and arming last costs a second hold of the lock.
 //!
