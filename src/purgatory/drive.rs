@@ -61,12 +61,16 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
             }
             // Not read again before anything has taken time. And before anything is taken out, since reading may panic.
             let at = if work == 0 { Some(began) } else { self.read_clock() };
-            let late = at.map(|at| at.saturating_sub(self.resolution.start_of(tick)));
             let mut batch = Batch::new();
             heads[index] = self.take_due(index, tick, Begun { drive, now }, &mut batch);
             let moved = heads[index] == tick && batch.len() < EXPIRY_STEP;
             work += if moved { MOVES_COUNT_AS } else { batch.len() };
-            expired += self.expire_all(batch, late, &call);
+            let decided = self.expire_all(batch, &call);
+            expired += decided;
+            if let Some(at) = at.filter(|_| decided > 0) {
+                let late = at.saturating_sub(self.resolution.start_of(tick));
+                self.pace.lock().lateness.record_many(late, decided as u64);
+            }
         }
         if !more && self.drives.has_set_aside.swap(false, Ordering::Relaxed) {
             self.put_back();
@@ -78,8 +82,8 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     }
 
     /// Decides what was taken out, all of it before the first callback: a callback that cancels, resets or shuts down
-    /// finds each of them either waiting or ended. `late`: by how much, if the clock could be read.
-    fn expire_all(self: &Arc<Self>, batch: Batch<O>, late: Option<Duration>, call: &Call) -> usize {
+    /// finds each of them either waiting or ended.
+    fn expire_all(self: &Arc<Self>, batch: Batch<O>, call: &Call) -> usize {
         let mut expired = 0;
         let mut ended: SmallVec<[(O, SpareKeys<K>); 4]> = SmallVec::new();
         for waiter in batch {
@@ -90,9 +94,6 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
                 Decision::Lost => continue,
             }
             expired += 1;
-        }
-        if let Some(late) = late.filter(|_| expired > 0) {
-            self.pace.lock().lateness.record_many(late, expired as u64);
         }
         for (op, keys) in ended {
             self.complete(op, Outcome::Expired, keys, call);

@@ -54,7 +54,7 @@ pub(crate) struct Engine<K, O> {
     pub(super) rejected: Rejections,
     /// How often the driver was woken for an earlier deadline.
     pub(super) rings: AtomicU64,
-    /// Drives alone take this lock, once for a step of expiries and once for a pass; and whoever asks.
+    /// Drives alone take this lock, once for a pass; and whoever asks.
     pub(super) pace: Mutex<Pace>,
     /// Whether the clock is read when an operation ends.
     pub(super) measures_waits: bool,

@@ -81,7 +81,8 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
             self.give_up(wants, spare, call);
             return Err(self.reject(op, RejectReason::Full));
         }
-        let waiter = Arc::new(Waiter::new(op, home, due.since));
+        let since = due.now.map_or(Since::UNKNOWN, Since::new);
+        let waiter = Arc::new(Waiter::new(op, home, since));
         let mut held = waiter.cell.lock();
         let Some(timer) = self.arm(&waiter, due, &mut wants, held.links(), &mut spare) else {
             if let Some(capacity) = &self.capacity {
@@ -156,15 +157,19 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         let drive = self.drives.latest();
         let clamped = timeout > self.max_timeout;
         let timeout = timeout.min(self.max_timeout);
-        // What never expires needs no present, unless somebody wants to know how long it waited.
-        let now = (timeout != Duration::MAX || self.measures_waits).then(|| self.clock.elapsed());
-        let deadline = match (timeout, now) {
-            (Duration::MAX, _) | (_, None) => Tick::MAX,
+        if timeout == Duration::MAX {
+            // Needs no present, unless somebody wants to know how long it waited.
+            let now = self.measures_waits.then(|| self.clock.elapsed());
+            return Due { deadline: Tick::MAX, drive, clamped, now };
+        }
+        let now = self.clock.elapsed();
+        let deadline = if timeout.is_zero() {
             // Over as it begins: due in the tick that the clock is in, not only in the next one.
-            (Duration::ZERO, Some(now)) => self.resolution.floor(now),
-            (_, Some(now)) => self.resolution.deadline(now, timeout),
+            self.resolution.floor(now)
+        } else {
+            self.resolution.deadline(now, timeout)
         };
-        Due { deadline, drive, clamped, since: now.map_or(Since::UNKNOWN, Since::new) }
+        Due { deadline, drive, clamped, now: Some(now) }
     }
 
     /// Consumes the caller's iterator, hashes each key outside every lock, and sets aside keys given twice: the lowest
@@ -238,8 +243,8 @@ pub(super) struct Due {
     /// The latest drive when this was computed.
     pub(super) drive: u64,
     pub(super) clamped: bool,
-    /// When this was computed.
-    pub(super) since: Since,
+    /// When this was computed, if the clock was read for it.
+    now: Option<Duration>,
 }
 
 impl<K: Eq, O> Shard<K, O> {
