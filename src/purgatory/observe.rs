@@ -6,6 +6,7 @@
 use crate::metrics::{Histogram, Stats};
 use crate::operation::DelayedOperation;
 use crate::purgatory::engine::{Engine, Shard, Waiter};
+use crate::purgatory::pool::SEGMENT;
 use crate::purgatory::results::OperationId;
 use crate::purgatory::{Equivalent, Purgatory};
 use crate::sync::{Arc, Ordering};
@@ -237,17 +238,20 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     /// The shard and the number of the longest lists, the longest first.
     fn hottest_lists(&self, most: usize) -> impl Iterator<Item = (u32, u32)> {
         // The shortest of the longest on top; of two of a length the one that comes later.
-        let mut longest: BinaryHeap<Reverse<(usize, Reverse<(u32, u32)>)>> =
+        let mut longest: BinaryHeap<Reverse<(u32, Reverse<(u32, u32)>)>> =
             BinaryHeap::with_capacity(most + 1);
+        // With room for what one hold adds.
+        let mut lists = Vec::with_capacity(SEGMENT);
         for index in 0..self.shards.len() as u32 {
-            let mut part = 0;
-            while self.shard(index).watch.count_part(part, |list, watchers| {
-                longest.push(Reverse((watchers, Reverse((index, list)))));
-                if longest.len() > most {
-                    longest.pop();
+            let mut segment = 0;
+            while self.shard(index).watch.lengths(segment, &mut lists) {
+                segment += 1;
+                for (watchers, list) in lists.drain(..) {
+                    longest.push(Reverse((watchers, Reverse((index, list)))));
+                    if longest.len() > most {
+                        longest.pop();
+                    }
                 }
-            }) {
-                part += 1;
             }
         }
         longest.into_sorted_vec().into_iter().map(|Reverse((_, Reverse(place)))| place)

@@ -126,6 +126,13 @@ fn no_hold_takes_more_steps_than_its_bound_with_a_million_timers_in_one_bucket()
     let grown = crate::steps::most();
     assert!(grown <= HOLD_STEPS && grown > LINK_STEP, "{grown} steps of one hold while it grew");
 
+    // Who only asks takes no more.
+    assert_eq!((purgatory.waiters(&0).len(), purgatory.watchers(&0)), (128, 100_000));
+    assert_eq!(purgatory.hottest_keys(1), [(0, 100_000)]);
+    assert_eq!(purgatory.occupancy().total(), MILLION as usize + 2);
+    let asked = crate::steps::most();
+    assert!(asked <= HOLD_STEPS && asked > WALK_STEP, "{asked} steps of one hold to answer");
+
     // The earliest goes, so the next one must be looked for; and that is put off.
     assert_eq!(purgatory.next_expiration(), Some(Tick::new(299_999)));
     assert!(purgatory.cancel(earliest).is_cancelled());

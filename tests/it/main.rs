@@ -11,6 +11,7 @@ mod kafka_fetch_numbers;
 mod kafka_groups;
 mod kafka_replica_manager;
 mod known_faults;
+mod observe;
 mod progress;
 mod purgatory_order;
 mod real_threads;

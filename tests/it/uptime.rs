@@ -20,6 +20,7 @@ const SUITES: [&str; 11] = [
     "kafka_groups::",
     "kafka_replica_manager::",
     "known_faults::",
+    "observe::",
     "progress::",
     "field_reports::",
     "wheel_field::",

@@ -41,12 +41,13 @@ impl<K: Eq, W: Clone> WatchLists<K, W> {
         }
     }
 
-    /// Tells of each list in a part of the memory of the lists how many watch. False: there is no such part.
-    pub(crate) fn count_part(&self, part: usize, mut tell: impl FnMut(u32, usize)) -> bool {
-        let Some(lists) = self.lists.segment(part) else { return false };
+    /// Adds the lists of a [`SEGMENT`](crate::purgatory::pool::SEGMENT) of their memory, each after how many watch. False:
+    /// there is no such segment.
+    pub(crate) fn lengths(&self, segment: usize, out: &mut Vec<(u32, u32)>) -> bool {
+        let Some(lists) = self.lists.segment(segment) else { return false };
         for (index, list) in lists {
             steps::count(1);
-            tell(index, list.watchers as usize);
+            out.push((list.watchers, index));
         }
         true
     }
