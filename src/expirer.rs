@@ -10,6 +10,7 @@ use crate::purgatory::Purgatory;
 use crate::purgatory::engine::Engine;
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, thread_constant};
+use crate::trace;
 use crate::trampoline::{Call, discard, has_leftovers};
 use std::cell::Cell;
 use std::fmt;
@@ -59,6 +60,7 @@ pub struct Expirer {
 
 /// What the thread and its owner share.
 struct Roster {
+    name: String,
     driven: Mutex<Vec<Arc<dyn Driven>>>,
     bell: Arc<Bell>,
     stop: AtomicBool,
@@ -87,6 +89,7 @@ impl Expirer {
             ));
         }
         let roster = Arc::new(Roster {
+            name: name.clone(),
             driven: Mutex::new(Vec::new()),
             bell: Arc::new(Bell::new()),
             stop: AtomicBool::new(false),
@@ -152,6 +155,12 @@ impl Expirer {
         self.thread = None;
     }
 
+    /// Returns the name that the thread was given.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.roster.name
+    }
+
     /// Returns how often the thread has woken up to look for work. It does not grow while nothing is due.
     ///
     /// # Examples
@@ -194,6 +203,7 @@ impl fmt::Debug for Expirer {
 impl Roster {
     fn run(&self) {
         ON_EXPIRER.with(|here| here.set(true));
+        caught(|| trace::expirer_started(&self.name));
         while !self.is_stopped() {
             self.wake_ups.fetch_add(1, Ordering::Relaxed);
             let mut sleep = Duration::ZERO;
@@ -210,6 +220,7 @@ impl Roster {
             purgatory.detach(&self.bell);
             let_go(purgatory);
         }
+        caught(|| trace::expirer_stopped(&self.name, self.wake_ups.load(Ordering::Relaxed)));
     }
 
     /// A pass for each purgatory on the roster, which may have changed since the last turn. Returns how long nothing is due.

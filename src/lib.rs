@@ -161,6 +161,8 @@ mod sync;
 pub mod testing;
 pub mod tick;
 #[cfg(feature = "std")]
+mod trace;
+#[cfg(feature = "std")]
 mod trampoline;
 pub mod wheel;
 

@@ -10,6 +10,7 @@ use crate::purgatory::engine::{Drives, Engine, Shard, SpareKeys, Timed, Waiter};
 use crate::purgatory::results::{Drive, HandedBack};
 use crate::sync::{Arc, MODELLED, Ordering, planted};
 use crate::tick::Tick;
+use crate::trace;
 use crate::trampoline::{Call, has_leftovers};
 use crate::wheel::{AtHand, TimingWheel};
 use smallvec::SmallVec;
@@ -31,6 +32,9 @@ pub(super) const MOVE_STEP: usize = 128;
 /// As how many expiries a hold counts that was used up by moves: it takes about as long.
 const MOVES_COUNT_AS: usize = 8;
 
+/// A pass that takes longer is told of, where there is tracing: callbacks that are fast end a hundred times sooner.
+const LONG_PASS: Duration = Duration::from_millis(100);
+
 /// With room for all, since it is filled under the lock, where nothing should be allocated.
 type Batch<O> = SmallVec<[Arc<Waiter<O>>; 64]>;
 
@@ -47,6 +51,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
     /// Timers that were registered or reset since the drive began are left for the next one, even if they are due:
     /// a callback that registers an operation without a timeout cannot hold a drive for ever.
     pub(crate) fn pass(self: &Arc<Self>) -> (usize, bool) {
+        let _span = trace::pass(&self.name);
         let call = Call::enter_pass();
         call.catch_up();
         let began = self.clock.elapsed();
@@ -76,9 +81,17 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
             self.put_back();
         }
         self.drives.end_pass(now, more);
-        let ended = if work > 0 { self.read_clock() } else { None };
-        self.pace.lock().pass(ended.map(|ended| ended.saturating_sub(began)));
+        self.note_pass(if work > 0 { Some(began) } else { None }, expired);
         (expired, more)
+    }
+
+    /// Notes a pass and, if it did something since it `began`, how long that took.
+    fn note_pass(&self, began: Option<Duration>, expired: usize) {
+        let took = began.and_then(|began| Some(self.read_clock()?.saturating_sub(began)));
+        self.pace.lock().pass(took);
+        if let Some(took) = took.filter(|took| *took >= LONG_PASS) {
+            trace::long_pass(&self.name, took, expired);
+        }
     }
 
     /// Decides what was taken out, all of it before the first callback: a callback that cancels, resets or shuts down
@@ -271,6 +284,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         }
         // An expirer takes note, and lets go of a purgatory that is over.
         self.alarm.ring();
+        trace::shut_down(&self.name, swept.held.len() + swept.busy);
         swept
     }
 

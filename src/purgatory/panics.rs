@@ -3,6 +3,7 @@
 //! A panic ends what it happened in, and not the walk, the drive or the thread. `K`'s `Hash`, the iterator of keys and the
 //! clock are not caught: they run before a call has changed anything, and their panic is the caller's.
 
+use crate::trace;
 use crate::trampoline::discard;
 use std::any::Any;
 use std::fmt;
@@ -33,6 +34,18 @@ pub enum PanicPlace {
     Clock,
     /// The executor of callbacks: the operation ends all the same.
     Executor,
+}
+
+impl fmt::Display for PanicPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            PanicPlace::Look => "try_complete",
+            PanicPlace::Callback => "on_complete",
+            PanicPlace::KeyDrop => "the drop of a key",
+            PanicPlace::Hook => "on_earlier_deadline",
+            PanicPlace::Clock => "the clock",
+        })
+    }
 }
 
 impl<'a> CaughtPanic<'a> {
@@ -109,12 +122,15 @@ pub(super) fn contain<R>(
     // can be seen half-changed, so the closure may be asserted to be unwind safe.
     catch_unwind(AssertUnwindSafe(run)).map_err(|payload| {
         let caught = CaughtPanic { purgatory, place, payload };
-        let told = catch_unwind(AssertUnwindSafe(|| match hook {
-            Some(hook) => hook(caught),
-            None => {
-                eprintln!("ixion: {caught}");
-                // A payload may have a destructor, and that may panic: it runs in here.
-                drop(caught);
+        let told = catch_unwind(AssertUnwindSafe(|| {
+            trace::panicked(purgatory, place, caught.message());
+            match hook {
+                Some(hook) => hook(caught),
+                None => {
+                    eprintln!("ixion: {caught}");
+                    // A payload may have a destructor, and that may panic: it runs in here.
+                    drop(caught);
+                }
             }
         }));
         match told {

@@ -22,6 +22,7 @@ use crate::purgatory::results::{OperationId, Registration, RejectReason, Rejecte
 use crate::purgatory::since::Since;
 use crate::sync::{Arc, AtomicU64, Ordering, planted};
 use crate::tick::Tick;
+use crate::trace;
 use crate::trampoline::Call;
 use crate::wheel::TimerId;
 use smallvec::SmallVec;
@@ -156,6 +157,9 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         // In this order: see `Drives::go_on_or_begin`.
         let drive = self.drives.latest();
         let clamped = timeout > self.max_timeout;
+        if clamped {
+            trace::clamped(&self.name, timeout, self.max_timeout);
+        }
         let timeout = timeout.min(self.max_timeout);
         if timeout == Duration::MAX {
             // Needs no present, unless somebody wants to know how long it waited.
@@ -219,6 +223,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
             RejectReason::Shutdown => &self.rejected.shutdown,
         };
         count.fetch_add(1, Ordering::Relaxed);
+        trace::rejected(&self.name, reason);
         Rejected { op, reason }
     }
 
