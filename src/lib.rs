@@ -157,6 +157,8 @@ pub mod purgatory;
 mod steps;
 #[cfg(feature = "std")]
 mod sync;
+#[cfg(feature = "metrics")]
+pub mod telemetry;
 #[cfg(any(test, feature = "test-util"))]
 pub mod testing;
 pub mod tick;

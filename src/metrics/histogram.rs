@@ -151,6 +151,13 @@ impl Histogram {
         Duration::from_nanos(at.map_or(0, |at| last_of(at).min(self.max)))
     }
 
+    /// Returns how many of the recorded times were no longer than `limit`, but for those in the bucket that `limit` is in, if
+    /// that reaches further: what a histogram with a bound there would show, or a little less.
+    #[must_use]
+    pub fn count_within(&self, limit: Duration) -> u64 {
+        self.buckets().take_while(|bucket| bucket.to <= limit).map(|bucket| bucket.count).sum()
+    }
+
     /// Returns the buckets that have something in them, from the shortest times on.
     pub fn buckets(&self) -> impl Iterator<Item = Bucket> {
         self.counts.iter().enumerate().filter(|(_, count)| **count > 0).map(|(at, &count)| Bucket {

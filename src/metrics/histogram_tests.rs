@@ -78,6 +78,15 @@ proptest! {
     }
 
     #[test]
+    fn the_count_within_a_limit_leaves_out_a_part_of_one_bucket_at_most(
+        times in prop::collection::vec(time(), 0..200), limit in time(),
+    ) {
+        let told = of(&times).count_within(Duration::from_nanos(limit));
+        let within = |limit: u64| times.iter().filter(|nanos| **nanos <= limit).count() as u64;
+        prop_assert!(told <= within(limit) && told >= within(limit.saturating_sub(limit / 16 + 1)));
+    }
+
+    #[test]
     fn to_record_many_is_to_record_each(nanos in time(), count in 0..50usize) {
         let mut many = Histogram::new();
         many.record_many(Duration::from_nanos(nanos), count as u64);

@@ -16,6 +16,7 @@ mod progress;
 mod purgatory_order;
 mod real_threads;
 mod simulation;
+mod telemetry;
 mod traced;
 mod types;
 mod uptime;

@@ -23,6 +23,7 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
     ("expirer", &["alarm", "operation", "purgatory", "sync", "trace", "trampoline"]),
     ("future", &[ROOT, "operation", "purgatory", "sync"]),
     ("kafka", PUBLIC),
+    ("telemetry", PUBLIC),
     ("testing", PUBLIC),
     ("design", &[]),
     ("guide", &[]),
