@@ -64,3 +64,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert!(stats.balances() && purgatory.watched() == 0);
     Ok(())
 }
+
+#[test]
+fn it_runs() {
+    main().unwrap();
+}

@@ -77,6 +77,30 @@ fn the_layers_go_only_down() {
 }
 
 #[test]
+fn every_example_is_short_and_run_by_the_tests_and_listed() {
+    let sources = repository();
+    let text = |path: &str| &*sources.iter().find(|source| source.path == path).expect("it is there").text;
+    let (manifest, list) = (text("Cargo.toml"), text("examples/README.md"));
+    let mut count = 0;
+    for source in sources.iter().filter(|source| source.path.ends_with(".rs")) {
+        let Some(path) = source.path.strip_prefix("examples/") else { continue };
+        let (name, file) = path.split_once('/').unwrap_or((path.trim_end_matches(".rs"), "main.rs"));
+        // One with a manifest is a package of its own, and longer.
+        if sources.iter().any(|source| source.path == format!("examples/{name}/Cargo.toml")) {
+            continue;
+        }
+        assert!(source.text.lines().count() < 150, "{path} is long for something that is read at a sitting");
+        if file == "main.rs" {
+            count += 1;
+            assert!(source.text.contains("\n#[test]\n"), "{path} has no test");
+            assert!(manifest.contains(&format!("name = \"{name}\"\ntest = true\n")), "{path} is not run");
+            assert!(list.contains(&format!("]({path})")), "{path} is not listed in examples/README.md");
+        }
+    }
+    assert!(count > 0, "the examples were read");
+}
+
+#[test]
 fn a_use_of_a_higher_layer_is_seen() {
     seen(rules::layers, "src/wheel/mod.rs", "use crate::clock::Clock;", 1);
     seen(rules::layers, "src/tick.rs", "\nuse crate::{\n    sync::Mutex,\n    wheel,\n};", 2);
