@@ -276,6 +276,8 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     ///
     #[doc = include_str!("docs/cancel_first.md")]
     #[doc(alias = "notify_one")]
+    #[doc(alias = "pop")]
+    #[doc(alias = "take")]
     pub fn cancel_first<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> Cancelled<O> {
         self.engine.cancel_first(key)
     }
