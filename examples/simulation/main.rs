@@ -64,18 +64,18 @@ impl Simulation {
                 let (name, wait) = (self.random.u32(..4), Duration::from_millis(self.random.u64(1..30_000)));
                 let answer = self.leases.acquire(name, step, wait);
                 self.clients.push(Client { name, token: step, answer, has_it: false, until: now + wait });
-                format!("client {step} asks for name {name}")
+                format!("name {name}: client {step} asks for it")
             }
             (2 | 3, Some(at)) => {
                 let client = &mut self.clients[at];
                 assert!(self.leases.renew(client.token), "client {} has its lease", client.token);
                 client.until = now + LEASE;
-                format!("client {} renews name {}", client.token, client.name)
+                format!("name {}: client {} renews it", client.name, client.token)
             }
             (4, Some(at)) => {
                 let client = self.clients.swap_remove(at);
                 self.leases.release(client.name, client.token);
-                format!("client {} releases name {}", client.token, client.name)
+                format!("name {}: client {} releases it", client.name, client.token)
             }
             _ => {
                 self.clock.advance(Duration::from_millis(self.random.u64(..4_000)));
@@ -92,7 +92,9 @@ impl Simulation {
             match (client.answer.try_recv(), now < client.until) {
                 (Ok(true), _) => (client.has_it, client.until) = (true, now + LEASE),
                 (Err(mpsc::TryRecvError::Empty), true) | (Ok(false), false) => {}
-                (answer, _) => return Err(format!("client {} was told {answer:?}", client.token)),
+                (answer, _) => {
+                    return Err(format!("name {}: client {} was told {answer:?}", client.name, client.token));
+                }
             }
             self.granted += u64::from(client.has_it);
         }
@@ -106,9 +108,9 @@ impl Simulation {
             let holder = self.clients.iter().find(|other| other.has_it && other.name == client.name);
             let Client { name, token, .. } = client;
             match holder {
-                None => return Err(format!("client {token} waits for name {name}, and nobody has it")),
+                None => return Err(format!("name {name}: client {token} waits for it, and nobody has it")),
                 Some(holder) if client.has_it && holder.token != *token => {
-                    return Err(format!("clients {} and {token} both have name {name}", holder.token));
+                    return Err(format!("name {name}: clients {} and {token} both have it", holder.token));
                 }
                 Some(_) => {}
             }
@@ -125,8 +127,9 @@ fn main() -> ExitCode {
     let result = simulation.run();
     let (took, hours) = (start.elapsed().as_millis(), simulation.clock.elapsed().as_secs() / 3600);
     if let Err(what) = result {
-        let trace = &simulation.trace[simulation.trace.len().saturating_sub(12)..];
-        println!("{}\nseed {seed}: {what}", trace.join("\n"));
+        let name = what.split(':').next().unwrap_or_default();
+        let trace: Vec<_> = simulation.trace.into_iter().filter(|line| line.contains(name)).collect();
+        println!("{}\nseed {seed}: {what}", trace[trace.len().saturating_sub(10)..].join("\n"));
         return ExitCode::FAILURE;
     }
     let granted = simulation.granted;
