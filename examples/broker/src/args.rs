@@ -25,9 +25,9 @@ usage: ixion-broker serve [options]
        ixion-broker demo [--seconds N]
        ixion-broker polls [options]
 
-serve listens for Kafka clients. follow is a follower of it in a process of its own. demo starts a broker on free ports
-and its load, checks every answer and ends with a table; it fails if an answer is wrong or early, or if the books do not
-balance. polls starts a broker in a process of its own, lets many polls wait there at once, and ends with a table of what they
+serve listens for Kafka clients. follow is a follower of it in a process of its own. demo starts a broker on free ports,
+shows each kind of delayed operation beside a load, checks every answer and ends with a table; it fails if an answer is wrong
+or early, or if the books do not balance. polls starts a broker in a process of its own, lets many polls wait there at once, and ends with a table of what they
 take; it fails if an answer is wrong or early, or if something is kept of a poll that has ended.
 
 options of demo:

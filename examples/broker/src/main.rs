@@ -26,10 +26,7 @@ fn main() -> ExitCode {
         Command::Version => say(&format!("ixion-broker {}", env!("CARGO_PKG_VERSION"))),
         Command::Serve(config) => run(serve(*config)),
         Command::Follow { leader, node, config } => run(follow(leader, node, *config)),
-        Command::Demo(length) => run(async move {
-            say(args::WARNING)?;
-            demo::run(length).await.map_err(io::Error::other)
-        }),
+        Command::Demo(length) => run(async move { demo::run(length).await.map_err(io::Error::other) }),
         Command::Polls(shape) => run(async move { demo::polls::run(shape).await.map_err(io::Error::other) }),
     };
     match result {
@@ -91,9 +88,14 @@ async fn follow(leader: SocketAddr, node: u16, config: Config) -> io::Result<()>
     said
 }
 
-/// Prints a line. Whoever reads it may stop; but what cannot be written for another reason is an error.
+/// Prints a line.
 fn say(line: &str) -> io::Result<()> {
-    match writeln!(io::stdout(), "{line}") {
+    written(writeln!(io::stdout(), "{line}"))
+}
+
+/// Whoever reads what is written may stop; but what cannot be written for another reason is an error.
+fn written(result: io::Result<()>) -> io::Result<()> {
+    match result {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(io::Error::new(error.kind(), format!("cannot write to the standard output: {error}")))
         }

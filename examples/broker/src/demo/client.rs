@@ -1,15 +1,17 @@
-//! A client of few words: topics, produce and fetch, one request at a time, and the control port's lines.
+//! A client of few words: topics, records, produce and fetch, one request at a time, and the control port's lines.
 
 use std::io;
 use std::net::SocketAddr;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use kafka_protocol::messages::create_topics_request::CreatableTopic;
+use kafka_protocol::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
 use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic};
 use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use kafka_protocol::messages::{
-    ApiKey, BrokerId, CreateTopicsRequest, CreateTopicsResponse, FetchRequest, FetchResponse, ProduceRequest,
-    ProduceResponse, RequestHeader, ResponseHeader, TopicName,
+    ApiKey, BrokerId, CreateTopicsRequest, CreateTopicsResponse, DeleteRecordsRequest, DeleteRecordsResponse,
+    DeleteTopicsRequest, DeleteTopicsResponse, FetchRequest, FetchResponse, ProduceRequest, ProduceResponse,
+    RequestHeader, ResponseHeader, TopicName,
 };
 use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, StrBytes};
 use kafka_protocol::records::{
@@ -21,6 +23,9 @@ use tokio::net::TcpStream;
 const PRODUCE_VERSION: i16 = 9;
 const FETCH_VERSION: i16 = 12;
 const CREATE_TOPICS_VERSION: i16 = 5;
+/// The last that names topics.
+const DELETE_TOPICS_VERSION: i16 = 5;
+const DELETE_RECORDS_VERSION: i16 = 2;
 
 /// The most bytes that a poll takes.
 const MAX_FETCH_BYTES: i32 = 1 << 20;
@@ -75,6 +80,35 @@ impl Client {
         }
     }
 
+    /// Deletes a topic; returns the error code.
+    pub(super) async fn delete(&mut self, topic: &'static str, timeout_ms: i32) -> io::Result<i16> {
+        let request =
+            DeleteTopicsRequest::default().with_topic_names(vec![name(topic)]).with_timeout_ms(timeout_ms);
+        let reply: DeleteTopicsResponse =
+            self.ask(ApiKey::DeleteTopics, DELETE_TOPICS_VERSION, &request).await?;
+        let topic = reply.responses.first().ok_or_else(|| wrong("a reply without its topic".into()))?;
+        Ok(topic.error_code)
+    }
+
+    /// Deletes the records before an offset; returns the error code and the low watermark.
+    pub(super) async fn delete_records(
+        &mut self,
+        target: Target,
+        offset: i64,
+        timeout_ms: i32,
+    ) -> io::Result<(i16, i64)> {
+        let partition =
+            DeleteRecordsPartition::default().with_partition_index(target.partition).with_offset(offset);
+        let topic =
+            DeleteRecordsTopic::default().with_name(name(target.topic)).with_partitions(vec![partition]);
+        let request = DeleteRecordsRequest::default().with_topics(vec![topic]).with_timeout_ms(timeout_ms);
+        let reply: DeleteRecordsResponse =
+            self.ask(ApiKey::DeleteRecords, DELETE_RECORDS_VERSION, &request).await?;
+        let partition = reply.topics.first().and_then(|topic| topic.partitions.first());
+        let partition = partition.ok_or_else(|| wrong("a reply without its partition".into()))?;
+        Ok((partition.error_code, partition.low_watermark))
+    }
+
     /// Appends one batch; returns the error code and the base offset.
     pub(super) async fn produce(
         &mut self,
@@ -126,7 +160,7 @@ impl Client {
         Ok(Polled { error: data.error_code, bytes: size, records: decode(&mut bytes)? })
     }
 
-    async fn ask<Q, A>(&mut self, key: ApiKey, version: i16, request: &Q) -> io::Result<A>
+    pub(super) async fn ask<Q, A>(&mut self, key: ApiKey, version: i16, request: &Q) -> io::Result<A>
     where
         Q: Encodable + HeaderVersion,
         A: Decodable + HeaderVersion,
@@ -167,7 +201,7 @@ pub(super) async fn control(address: SocketAddr, line: &str) -> io::Result<Strin
     Ok(reply.trim_end().to_owned())
 }
 
-fn name(topic: &'static str) -> TopicName {
+pub(super) fn name(topic: &'static str) -> TopicName {
     TopicName(StrBytes::from_static_str(topic))
 }
 
@@ -205,11 +239,11 @@ fn decode(bytes: &mut Bytes) -> io::Result<Vec<(i64, Bytes)>> {
     Ok(records.map(|record| (record.offset, record.value.unwrap_or_default())).collect())
 }
 
-fn wrong(message: String) -> io::Error {
+pub(super) fn wrong(message: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, message)
 }
 
-fn other(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
+pub(super) fn other(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
 }
 

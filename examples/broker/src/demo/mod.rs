@@ -1,11 +1,15 @@
-//! The demo: a broker and its load in one process, over TCP. It shows how it goes, checks every answer, and ends with a
-//! table.
+//! The demo: a broker and its clients in one process, over TCP. A tour shows each kind of delayed operation once, while a
+//! load goes on beside it. Every answer is checked, and at the end there is a table.
 
 mod check;
 mod client;
 mod load;
+mod member;
 pub(crate) mod polls;
 mod report;
+mod screen;
+mod seen;
+mod tour;
 mod usage;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -15,65 +19,109 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use ixion_broker::{Broker, Config, Stats};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use client::Client;
 use load::{ORDERS, PARTITIONS, PINGS, QUIET, Shared, Verdict};
-use report::Progress;
+use screen::Screen;
+use seen::Seen;
+use tour::{News, Tour};
 use usage::Usage;
+
+use crate::args::WARNING;
 
 /// The follower that is paused for a while.
 const PAUSED_NODE: u16 = 3;
+/// Parts of the demo's length in which the tour goes on; each thing that is seen to wait waits for one.
+const BEATS: u32 = 20;
+/// The longest of them: a tour is not to be tiring.
+const MAX_BEAT: Duration = Duration::from_secs(1);
+/// The shortest session: members on a busy machine must not be late for it.
+const MIN_SESSION: Duration = Duration::from_secs(2);
 /// How long the counters may take to come to a quiet point after the load.
 const QUIET_POINT: Duration = Duration::from_secs(10);
 
-/// Runs the demo for so long.
+/// Runs the demo for so long, or until the tour is over.
 ///
 /// # Errors
 ///
 /// Says what was wrong: an answer, an expiry that was early, books that don't balance, or a connection.
 pub(crate) async fn run(length: Duration) -> Verdict {
     let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let beat = (length / BEATS).min(MAX_BEAT);
     let config = Config {
         listen: any_port,
         control: Some(any_port),
         http: Some(any_port),
         replicas: 3,
+        group_initial_rebalance_delay: beat,
+        group_min_session_timeout: MIN_SESSION,
         ..Config::default()
     };
     let broker = Broker::start(config).await.map_err(|error| format!("cannot start the broker: {error}"))?;
-    let control = broker.control_addr().ok_or("the broker has no control port")?;
-    say(&format!(
-        "3 nodes on {}: {PARTITIONS} producers with acks=all, {} consumers, {} idle polls, for {} s\n",
+    let screen = Screen::new();
+    screen.paragraph(WARNING)?;
+    screen.paragraph(&format!(
+        "3 nodes on {}; beside what is shown there are {PARTITIONS} producers with acks=all, {} consumers and {} idle \
+         polls, for {} s",
         broker.addr(),
         2 * PARTITIONS,
         IDLE_WAITS.len(),
         length.as_secs(),
     ))?;
     if let Some(http) = broker.http_addr() {
-        say(&format!("live page on http://{http}/\n"))?;
+        screen.say(&format!("live page on http://{http}/"))?;
     }
+    screen.say("")?;
     create_topics(broker.addr()).await?;
 
     let before = Usage::read();
-    let begun = Instant::now();
-    let shared = Arc::new(Shared::new(broker.addr()));
-    let verdict = drive(&broker, &shared, control, begun, length).await;
-    let elapsed = begun.elapsed();
+    let mut demo = Demo {
+        shared: Arc::new(Shared::new(broker.addr())),
+        control: broker.control_addr().ok_or("the broker has no control port")?,
+        broker,
+        screen,
+        begun: Instant::now(),
+        now: "",
+        seen: Vec::new(),
+    };
+    let verdict = demo.drive(length, beat).await;
+    let elapsed = demo.begun.elapsed();
     let usage = Usage::read().zip(before).map(|(now, before)| Usage { cpu: now.cpu - before.cpu, ..now });
+    let Demo { shared, broker, seen, .. } = demo;
     let balanced = wait_for_balance(&broker).await;
 
     let stats = broker.shutdown().await;
-    say(&format!("\n{}", report::table(&shared, &stats, elapsed, usage)))?;
+    screen.say(&format!("\n{}", seen::table(&seen, screen)))?;
+    screen.say(&report::figures(&shared, &stats, elapsed, usage))?;
+    conclude(verdict, balanced, &seen, &stats, screen)
+}
+
+/// The last line, or what was wrong.
+fn conclude(
+    verdict: Result<Ended, String>,
+    balanced: Verdict,
+    seen: &[Seen],
+    stats: &Stats,
+    screen: Screen,
+) -> Verdict {
     let ended = verdict?;
+    let wrong = seen.iter().filter(|seen| !seen.is_right()).count();
+    if wrong > 0 {
+        return Err(format!("{wrong} of {} things that were seen are wrong", seen.len()));
+    }
     balanced?;
+    let all_well = "every answer was right, none was early, and the books balance";
     if ended == Ended::Interrupted {
-        say("interrupted; up to there every answer was right, none was early, and the books balance")?;
-        return Ok(());
+        return screen.paragraph(&format!("interrupted; up to there {all_well}"));
+    }
+    for (name, books) in report::purgatories(stats) {
+        check::nothing_kept(name, books)?;
     }
     check::shown("Produce", &stats.produce)?;
     check::shown("Fetch", &stats.fetch)?;
-    say("every answer was right, none was early, and the books balance")
+    screen.paragraph(all_well)
 }
 
 /// Prints a line.
@@ -97,7 +145,10 @@ async fn create_topics(address: SocketAddr) -> Verdict {
         let mut client = Client::connect(address).await?;
         client.create(ORDERS, PARTITIONS, 3).await?;
         client.create(QUIET, 1, 3).await?;
-        client.create(PINGS, 1, 1).await
+        client.create(PINGS, 1, 1).await?;
+        client.create(tour::TOPIC, 1, 3).await?;
+        client.create(tour::DOOMED, 1, 3).await?;
+        client.create(tour::SHARED, tour::SHARED_PARTITIONS, 3).await
     };
     create.await.map_err(|error| format!("cannot create the topics: {error}"))
 }
@@ -109,45 +160,85 @@ enum Ended {
     Interrupted,
 }
 
-/// Runs the load to its end, or to the first failure or signal.
-async fn drive(
-    broker: &Broker,
-    shared: &Arc<Shared>,
+/// What runs.
+struct Demo {
+    shared: Arc<Shared>,
+    broker: Broker,
     control: SocketAddr,
+    screen: Screen,
     begun: Instant,
-    length: Duration,
-) -> Result<Ended, String> {
-    let signals = crate::Ends::listen().map_err(|error| format!("cannot listen for signals: {error}"))?;
-    let mut interrupted = pin!(signals.come());
-    let mut ended = Ended::InTime;
-    let mut tasks = start_load(shared);
-    let progress = Progress::new();
-    // The follower is away for a quarter of the time, in the middle.
-    let schedule = [(length * 2 / 5, "pause"), (length * 13 / 20, "resume")];
-    let mut steps = schedule.into_iter().peekable();
-    let mut show = tokio::time::interval(progress.interval());
-    let mut verdict = Ok(());
-    while begun.elapsed() < length && verdict.is_ok() && ended == Ended::InTime {
-        tokio::select! {
-            () = &mut interrupted => ended = Ended::Interrupted,
-            _ = show.tick() => progress.show(begun.elapsed(), shared, &broker.stats()),
-            task = tasks.join_next() => verdict = outcome(task),
+    /// What the tour waits for now.
+    now: &'static str,
+    seen: Vec<Seen>,
+}
+
+impl Demo {
+    /// Runs the tour and the load to their end, or to the first failure or signal.
+    async fn drive(&mut self, length: Duration, beat: Duration) -> Result<Ended, String> {
+        let signals = crate::Ends::listen().map_err(|error| format!("cannot listen for signals: {error}"))?;
+        let mut interrupted = pin!(signals.come());
+        let mut tasks = start_load(&self.shared);
+        let (sender, mut news) = mpsc::unbounded_channel();
+        let tour = Tour {
+            shared: self.shared.clone(),
+            control: self.control,
+            beat,
+            session: (3 * beat).max(MIN_SESSION),
+            news: sender,
+            written: 0,
+        };
+        let tour = tasks.spawn(tour.run());
+        let mut show = tokio::time::interval(self.screen.interval());
+        let (mut ended, mut verdict, mut is_touring) = (Ended::InTime, Ok(()), true);
+        while (is_touring || self.begun.elapsed() < length) && verdict.is_ok() && ended == Ended::InTime {
+            verdict = tokio::select! {
+                biased;
+                () = &mut interrupted => {
+                    ended = Ended::Interrupted;
+                    Ok(())
+                }
+                told = news.recv(), if is_touring => match told {
+                    Some(told) => self.tell(told),
+                    None => {
+                        is_touring = false;
+                        self.now = "the load goes on";
+                        Ok(())
+                    }
+                },
+                task = tasks.join_next() => outcome(task),
+                _ = show.tick() => self.show(),
+            };
         }
-        if let Some((_, command)) = steps.next_if(|(at, _)| *at <= begun.elapsed()) {
-            verdict = verdict.and(tell(shared, control, command).await);
+        tour.abort();
+        // If the tour was cut short: nothing can be read to its end while a follower is away.
+        if self.shared.pauses.is_paused() {
+            verdict = verdict.and(tell(&self.shared, self.control, "resume").await);
+        }
+        self.shared.stop.store(true, Ordering::Release);
+        while verdict.is_ok() && !tasks.is_empty() {
+            verdict = outcome(tasks.join_next().await);
+        }
+        self.screen.status("").and(verdict).map(|()| ended)
+    }
+
+    fn tell(&mut self, news: News) -> Verdict {
+        match news {
+            News::Now(now) => {
+                self.now = now;
+                self.show()
+            }
+            News::Seen(seen) => {
+                self.screen.say(&seen.line(self.begun.elapsed(), self.screen))?;
+                self.seen.push(seen);
+                Ok(())
+            }
         }
     }
-    // Whatever the schedule has left: nothing can be read to its end while a follower is away.
-    if shared.pauses.is_paused() {
-        verdict = verdict.and(tell(shared, control, "resume").await);
+
+    fn show(&self) -> Verdict {
+        let line = report::progress(self.begun.elapsed(), self.now, &self.shared, &self.broker.stats());
+        self.screen.status(&line)
     }
-    shared.stop.store(true, Ordering::Release);
-    while verdict.is_ok() && !tasks.is_empty() {
-        verdict = outcome(tasks.join_next().await);
-    }
-    progress.show(begun.elapsed(), shared, &broker.stats());
-    progress.finish();
-    verdict.map(|()| ended)
 }
 
 fn start_load(shared: &Arc<Shared>) -> JoinSet<Verdict> {
@@ -172,6 +263,8 @@ fn outcome(ended: Option<Result<Verdict, tokio::task::JoinError>>) -> Verdict {
     match ended {
         None => Ok(()),
         Some(Ok(verdict)) => verdict,
+        // The tour, at an early end.
+        Some(Err(error)) if error.is_cancelled() => Ok(()),
         Some(Err(error)) => Err(format!("a task of the load failed: {error}")),
     }
 }
@@ -205,5 +298,28 @@ async fn wait_for_balance(broker: &Broker) -> Verdict {
             return balanced;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seen::Asked;
+
+    #[test]
+    fn one_thing_that_is_wrong_fails_the_demo() {
+        let now = Instant::now();
+        let seen = |answer| Seen::new("it", Asked::AtOnce, now, now, answer);
+        let interrupted = |seen: &[Seen]| {
+            conclude(Ok(Ended::Interrupted), Ok(()), seen, &Stats::default(), Screen::plain())
+        };
+        assert_eq!(interrupted(&[seen(Ok(()))]), Ok(()));
+        let wrong = interrupted(&[seen(Ok(())), seen(Err("error 9".to_owned()))]);
+        assert_eq!(wrong, Err("1 of 2 things that were seen are wrong".to_owned()));
+        let unbalanced =
+            conclude(Ok(Ended::InTime), Err("books".to_owned()), &[], &Stats::default(), Screen::plain());
+        assert_eq!(unbalanced, Err("books".to_owned()));
+        let idle = conclude(Ok(Ended::InTime), Ok(()), &[], &Stats::default(), Screen::plain());
+        assert!(idle.is_err(), "a load that has done nothing");
     }
 }

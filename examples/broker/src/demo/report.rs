@@ -1,8 +1,7 @@
-//! What the demo shows: its progress, and a table at the end.
+//! What the demo shows of its load: how it goes, and figures at the end.
 
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal, Write as _};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ixion_broker::{PurgatoryStats, Stats};
@@ -10,96 +9,85 @@ use ixion_broker::{PurgatoryStats, Stats};
 use super::load::Shared;
 use super::usage::Usage;
 
-/// Shows how it goes: in place on a terminal, else a line a second.
-pub(super) struct Progress {
-    in_place: bool,
+/// The columns for the name of a row and for each figure, so that a narrow terminal has room for them.
+const COLUMNS: (usize, usize) = (26, 8);
+
+/// How it goes, in a line.
+pub(super) fn progress(elapsed: Duration, now: &str, shared: &Shared, stats: &Stats) -> String {
+    let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    let measured = &shared.measured;
+    format!(
+        "{:6.1} s  {now} | {} requests wait, {} records written, {} read",
+        elapsed.as_secs_f64(),
+        stats.parked,
+        count(&measured.produced),
+        count(&measured.consumed),
+    )
 }
 
-impl Progress {
-    pub(super) fn new() -> Progress {
-        Progress { in_place: io::stdout().is_terminal() }
-    }
-
-    /// How often [`show`](Self::show) is worth calling.
-    pub(super) fn interval(&self) -> Duration {
-        Duration::from_millis(if self.in_place { 100 } else { 1000 })
-    }
-
-    pub(super) fn show(&self, elapsed: Duration, shared: &Shared, stats: &Stats) {
-        let measured = &shared.measured;
-        let count = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
-        let line = format!(
-            "{:5.1} s  {:>7} written  {:>8} read  {:>4} parked  expired: {:>4} produces, {:>5} polls  {}",
-            elapsed.as_secs_f64(),
-            count(&measured.produced),
-            count(&measured.consumed),
-            stats.parked,
-            count(&measured.expired_produces),
-            count(&measured.expired_polls),
-            if shared.pauses.is_paused() { "[node 3 paused]" } else { "" },
-        );
-        let mut out = io::stdout().lock();
-        // A closed pipe must not end the checks.
-        let _ =
-            if self.in_place { write!(out, "\r{line:<105}") } else { writeln!(out, "{}", line.trim_end()) };
-        let _ = out.flush();
-    }
-
-    pub(super) fn finish(&self) {
-        if self.in_place {
-            let _ = writeln!(io::stdout());
-        }
-    }
-}
-
-/// The table.
-pub(super) fn table(shared: &Shared, stats: &Stats, elapsed: Duration, usage: Option<Usage>) -> String {
-    let mut out = String::new();
-    let _ = writeln!(out, "{:<18}{:>12}{:>12}", "purgatory", "Produce", "Fetch");
-    let rows: [(&str, fn(&PurgatoryStats) -> u64); 8] = [
-        ("  registered", |books| books.registered),
-        ("  satisfied", |books| books.satisfied),
-        ("  expired", |books| books.expired),
-        ("  forced", |books| books.forced),
-        ("  cancelled", |books| books.cancelled),
-        ("  shut down", |books| books.shut_down),
-        ("  panicked", |books| books.panicked),
-        ("  pending", |books| books.pending),
-    ];
-    for (name, value) in rows {
-        let _ = writeln!(out, "{name:<18}{:>12}{:>12}", value(&stats.produce), value(&stats.fetch));
-    }
+/// The figures of the load.
+pub(super) fn figures(shared: &Shared, stats: &Stats, elapsed: Duration, usage: Option<Usage>) -> String {
+    let (name, column) = COLUMNS;
+    let mut out = books(stats);
     let mut lateness = shared.measured.lateness.lock().expect("nobody panics in here").clone();
     let mut wake_ups = shared.measured.wake_ups.lock().expect("nobody panics in here").clone();
     let _ = writeln!(out);
-    let _ =
-        writeln!(out, "{:<34}{:>10}{:>10}{:>10}", "milliseconds, as a client sees them", "p50", "p99", "max");
-    let _ = writeln!(out, "{}", row("  expiry after its timeout", &mut lateness));
-    let _ = writeln!(out, "{}", row("  record sent to poll answered", &mut wake_ups));
+    let _ = writeln!(
+        out,
+        "{:<name$}{:>column$}{:>column$}{:>column$}",
+        "ms, as a client sees them", "p50", "p99", "max"
+    );
+    let _ = writeln!(out, "{}", row("  expiry after its timeout", COLUMNS, &mut lateness));
+    let _ = writeln!(out, "{}", row("  record to poll's answer", COLUMNS, &mut wake_ups));
     let _ = writeln!(out);
-    let requests = shared.measured.requests.load(Ordering::Relaxed);
-    let _ =
-        writeln!(out, "{:<34}{:>10.0} a second", "client requests", requests as f64 / elapsed.as_secs_f64());
+    let requests = shared.measured.requests.load(Ordering::Relaxed) as f64 / elapsed.as_secs_f64();
+    let _ = writeln!(out, "{:<name$}{requests:>column$.0} a second", "client requests");
     match usage {
         Some(usage) => {
             let percent = 100.0 * usage.cpu.as_secs_f64() / elapsed.as_secs_f64();
-            let _ = writeln!(out, "{:<34}{percent:>10.1} % of a core, load and broker", "CPU");
-            let _ = writeln!(out, "{:<34}{:>10.1} MiB resident", "memory", usage.resident as f64 / 1048576.0);
+            let _ = writeln!(out, "{:<name$}{percent:>column$.1} % of a core", "CPU, load and broker");
+            let resident = usage.resident as f64 / 1_048_576.0;
+            let _ = writeln!(out, "{:<name$}{resident:>column$.1} MiB resident", "memory");
         }
         None => {
-            let _ = writeln!(out, "{:<34}{:>10}", "CPU, memory", "n/a");
+            let _ = writeln!(out, "{:<name$}{:>column$}", "CPU, memory", "n/a");
         }
     }
     out
 }
 
-pub(super) fn row(name: &str, samples: &mut [Duration]) -> String {
+/// How the operations of each purgatory have ended.
+fn books(stats: &Stats) -> String {
+    let mut out =
+        format!("{:<14}{:>10}{:>11}{:>9}{:>6}\n", "purgatory", "registered", "satisfied", "expired", "else");
+    for (name, books) in purgatories(stats) {
+        let PurgatoryStats { registered, satisfied, expired, .. } = *books;
+        let other = books.forced + books.cancelled + books.shut_down + books.panicked + books.pending;
+        let _ = writeln!(out, "  {name:<14}{registered:>8}{satisfied:>11}{expired:>9}{other:>6}");
+    }
+    out
+}
+
+/// The books of all purgatories of requests.
+pub(super) fn purgatories(stats: &Stats) -> [(&'static str, &PurgatoryStats); 6] {
+    [
+        ("Produce", &stats.produce),
+        ("Fetch", &stats.fetch),
+        ("DeleteRecords", &stats.delete_records),
+        ("Topic", &stats.topic),
+        ("Rebalance", &stats.rebalance),
+        ("Heartbeat", &stats.heartbeat),
+    ]
+}
+
+/// A row of percentiles in milliseconds: the columns for its name, and for each.
+pub(super) fn row(name: &str, (width, column): (usize, usize), samples: &mut [Duration]) -> String {
     samples.sort_unstable();
     let at = |share: f64| match percentile(samples, share) {
         Some(sample) => format!("{:.2}", sample.as_secs_f64() * 1000.0),
         None => "-".to_owned(),
     };
-    format!("{name:<34} {:>10}{:>10}{:>10}", at(0.5), at(0.99), at(1.0))
+    format!("{name:<width$}{:>column$}{:>column$}{:>column$}", at(0.5), at(0.99), at(1.0))
 }
 
 /// The smallest sample that is not below this share of all.
@@ -122,16 +110,18 @@ mod tests {
     }
 
     #[test]
-    fn the_table_shows_every_count_and_lines_up() {
+    fn the_figures_show_every_count_and_fit_a_narrow_terminal() {
         let shared = Shared::new(([127, 0, 0, 1], 1).into());
         shared.measured.wake_ups.lock().unwrap().push(Duration::from_micros(1230));
-        let produce = PurgatoryStats { registered: 21, satisfied: 13, expired: 8, ..Default::default() };
-        let stats = Stats { produce, ..Default::default() };
+        let produce =
+            PurgatoryStats { registered: 21, satisfied: 13, expired: 6, cancelled: 2, ..Default::default() };
+        let heartbeat = PurgatoryStats { registered: 77, ..Default::default() };
+        let stats = Stats { produce, heartbeat, ..Default::default() };
         let usage = Usage { cpu: Duration::from_secs(1), resident: 3 << 20 };
-        let table = table(&shared, &stats, Duration::from_secs(2), Some(usage));
-        for expected in ["21", "13", "8", "1.23", "50.0 %", "3.0 MiB"] {
-            assert!(table.contains(expected), "{expected} in\n{table}");
+        let figures = figures(&shared, &stats, Duration::from_secs(2), Some(usage));
+        for expected in ["Produce", " 21 ", " 13 ", " 6 ", " 2\n", " 77 ", "1.23", "50.0 %", "3.0 MiB"] {
+            assert!(figures.contains(expected), "{expected} in\n{figures}");
         }
-        assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
+        assert!(figures.lines().all(|line| line.chars().count() <= 50), "{figures}");
     }
 }

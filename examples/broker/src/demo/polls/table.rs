@@ -41,8 +41,9 @@ pub(super) fn table(shape: Shape, mut figures: Figures) -> String {
 
     let _ =
         writeln!(out, "{:<34}{:>10}{:>10}{:>10}", "milliseconds, as a client sees them", "p50", "p99", "max");
-    let _ = writeln!(out, "{}", report::row("  record sent to poll answered", &mut figures.wake_ups));
-    let _ = writeln!(out, "{}", report::row("  expiry after its wait", &mut figures.lateness));
+    let _ =
+        writeln!(out, "{}", report::row("  record sent to poll answered", (34, 10), &mut figures.wake_ups));
+    let _ = writeln!(out, "{}", report::row("  expiry after its wait", (34, 10), &mut figures.lateness));
     let (watched, left) = figures.watched;
     let _ = writeln!(out, "\n{:<34}{watched:>10}", "entries in watch lists");
     let _ = writeln!(
