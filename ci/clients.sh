@@ -78,6 +78,7 @@ soon=(--group-initial-rebalance-delay-ms 500)
 suite kcat -- bash ci/kcat.sh
 suite confluent-kafka "${soon[@]}" --replica-lag-time-max-ms "$LAG_MS" -- "$clients/bin/python" "$suites/confluent_suite.py"
 suite kafka-python "${soon[@]}" -- "$clients/bin/python" "$suites/kafka_python_suite.py"
+suite aiokafka "${soon[@]}" -- "$clients/bin/python" "$suites/aiokafka_suite.py"
 suite kafkajs "${soon[@]}" -- node "$suites/kafkajs_suite.js"
 suite wire "${soon[@]}" -- python3 "$suites/wire_probe.py"
 
