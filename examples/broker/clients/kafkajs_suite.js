@@ -1,82 +1,12 @@
 #!/usr/bin/env node
 // kafkajs against a broker: kafkajs_suite.js BOOTSTRAP CONTROL [TEXT]
-// It does what the suites in Python do (suite.py); kafkajs is found through NODE_PATH.
 'use strict'
 process.env.KAFKAJS_NO_PARTITIONER_WARNING = '1'
-const { spawn } = require('child_process')
-const net = require('net')
 const { CompressionTypes, ConfigResourceTypes, Kafka, logLevel } = require('kafkajs')
+const suite = require('./suite.js')
 
-const [bootstrap, control, ...rest] = process.argv.slice(2)
-// Milliseconds that an answer may be late at the most, and those that a member may go without a heartbeat.
-const LATE = 5000
-const SESSION = 6000
-// Milliseconds that a scenario may take at the most.
-const LIMIT = 90000
-
-const scenarios = []
-const scenario = (name, run) => scenarios.push({ name, run })
-const sleep = ms => new Promise(resolve => setTimeout(resolve, ms))
-const watch = () => {
-  const begun = performance.now()
-  return () => performance.now() - begun
-}
-let names = 0
-const fresh = prefix => `${prefix}-${process.pid}-${Date.now()}-${++names}`
-
-function demand (condition, otherwise) {
-  if (!condition) throw new Error(otherwise)
-}
-
-function same (got, want, what) {
-  demand(JSON.stringify(got) === JSON.stringify(want), `${what}: ${JSON.stringify(got).slice(0, 300)}`)
-}
-
-function within (took, low, high, what) {
-  demand(took >= low && took <= high, `${what} took ${took.toFixed(1)} ms, not ${low} to ${high}`)
-}
-
-/// Waits until the condition holds. Returns how long it took.
-async function becomes (condition, what, limit = 40000) {
-  const ms = watch()
-  while (!condition()) {
-    demand(ms() < limit, `${what()} after ${limit} ms`)
-    await sleep(5)
-  }
-  return ms()
-}
-
-function obey (command) {
-  return new Promise((resolve, reject) => {
-    const [host, port] = control.split(':')
-    const socket = net.connect(Number(port), host, () => socket.write(`${command}\n`))
-    socket.on('error', reject)
-    socket.on('data', reply => {
-      socket.destroy()
-      String(reply).trim() === 'ok' ? resolve() : reject(new Error(`${command} was answered with ${reply}`))
-    })
-  })
-}
-
-async function whilePaused (body) {
-  await obey('pause')
-  try {
-    return await body()
-  } finally {
-    await obey('resume')
-  }
-}
-
-/// The followers are resumed after this time, while the body goes on.
-async function whilePausedFor (ms, body) {
-  await obey('pause')
-  const resumed = sleep(ms).then(() => obey('resume'))
-  try {
-    return await body()
-  } finally {
-    await resumed
-  }
-}
+const { LATE, bootstrap, becomes, demand, fresh, groupIsShared, main, numbers, same, scenario, share, sleep } = suite
+const { watch, whilePaused, whilePausedFor, withMembers, within } = suite
 
 const kafka = (options = {}) =>
   new Kafka({ clientId: 'suite', brokers: [bootstrap], logLevel: logLevel.NOTHING, requestTimeout: 60000, ...options })
@@ -141,8 +71,6 @@ async function read (topic, count) {
   found.forEach((one, at) => demand(one.offset === found[0].offset + at, `offset ${one.offset} at ${at}`))
   return values()
 }
-
-const numbers = (count, prefix = '') => Array.from({ length: count }, (_, number) => `${prefix}${number}`)
 
 async function refusal (work) {
   try {
@@ -361,53 +289,11 @@ scenario('a member goes on where its group committed', async () => {
   same(again.found.map(one => one.offset), [4, 5, 6, 7, 8, 9], 'read')
 })
 
-/// A member in a process of its own, which prints `has 0 1 2` whenever it gets partitions.
-class Member {
-  constructor (topic, group, session, rebalance) {
-    const words = [__filename, bootstrap, control, '--member', topic, group, session, rebalance]
-    this.partitions = []
-    this.process = spawn(process.execPath, words, { stdio: ['ignore', 'pipe', 'inherit'] })
-    require('readline').createInterface({ input: this.process.stdout }).on('line', line => {
-      this.partitions = line.split(' ').slice(1).filter(Boolean).map(Number)
-    })
-  }
-}
+scenario('a group shares its partitions, also when one of three is killed and one leaves', async () =>
+  groupIsShared(await newTopic(6)))
 
-/// Waits until each has some, and all together have all six, none of them twice.
-function share (members) {
-  const owned = () => members.map(member => member.partitions)
-  const all = () => owned().every(one => one.length) && String(owned().flat().sort()) === '0,1,2,3,4,5'
-  return becomes(all, () => `the members have ${JSON.stringify(owned())}`)
-}
-
-async function withMembers (count, session, rebalance, body) {
-  const topic = await newTopic(6)
-  const group = fresh('group')
-  const members = []
-  const add = () => members.push(new Member(topic, group, session, rebalance))
-  while (members.length < count) add()
-  try {
-    return await body(members, add)
-  } finally {
-    members.forEach(member => member.process.kill('SIGKILL'))
-  }
-}
-
-scenario('a group shares its partitions, also when one of three is killed and one leaves', () =>
-  withMembers(3, SESSION, 20000, async members => {
-    const joined = await share(members)
-    members[0].process.kill('SIGKILL')
-    const evicted = await share(members.slice(1))
-    // It had sent its last heartbeat some time before it was killed.
-    within(evicted, SESSION / 2, SESSION + 2 * LATE, 'to evict the killed member')
-    members[1].process.kill('SIGTERM')
-    const left = await share(members.slice(2))
-    within(left, 0, SESSION - 500, 'to go on without the member that has left')
-    return `shared after ${joined.toFixed(0)} ms, evicted after ${evicted.toFixed(0)}, left after ${left.toFixed(0)}`
-  }))
-
-scenario('a frozen member is left behind when the time of a rebalance is up', () =>
-  withMembers(2, 60000, 3000, async (members, add) => {
+scenario('a frozen member is left behind when the time of a rebalance is up', async () =>
+  withMembers(await newTopic(6), 2, 60000, 3000, async (members, add) => {
     await share(members)
     members[0].process.kill('SIGSTOP')
     add()
@@ -441,24 +327,4 @@ async function member (topic, groupId, session, rebalance) {
   await consumer.run({ eachMessage: async () => {} })
 }
 
-async function main () {
-  const only = rest.join(' ')
-  let passed = 0
-  let failed = 0
-  for (const { name, run } of scenarios.filter(one => one.name.includes(only))) {
-    const tooLong = sleep(LIMIT).then(() => { throw new Error(`not done after ${LIMIT} ms`) })
-    tooLong.catch(() => {})
-    try {
-      const note = await Promise.race([run(), tooLong])
-      passed++
-      console.log(`PASS ${name}${note ? `: ${note}` : ''}`)
-    } catch (error) {
-      failed++
-      console.log(`FAIL ${name}: ${error}`)
-    }
-  }
-  console.log(`${passed} passed, ${failed} failed`)
-  process.exit(failed || !passed ? 1 : 0)
-}
-
-rest[0] === '--member' ? member(...rest.slice(1)) : main()
+main(member)
