@@ -80,6 +80,7 @@ suite confluent-kafka "${soon[@]}" --replica-lag-time-max-ms "$LAG_MS" -- "$clie
 suite kafka-python "${soon[@]}" -- "$clients/bin/python" "$suites/kafka_python_suite.py"
 suite aiokafka "${soon[@]}" -- "$clients/bin/python" "$suites/aiokafka_suite.py"
 suite kafkajs "${soon[@]}" -- node "$suites/kafkajs_suite.js"
+suite platformatic "${soon[@]}" -- node "$suites/platformatic_suite.js"
 suite wire "${soon[@]}" -- python3 "$suites/wire_probe.py"
 
 failed=""
