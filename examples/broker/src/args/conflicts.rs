@@ -11,8 +11,8 @@ pub(super) fn check_serve(config: &Config, replicas: Option<u16>) -> Result<(), 
         (followers, Some(replicas)) if usize::from(replicas) != 1 + followers => {
             let all = 1 + followers;
             return Err(format!(
-                "--replicas {replicas} and {followers} times --follower contradict each other: with --follower there are \
-                 {all} nodes, the leader and each of these; leave --replicas out"
+                "--replicas {replicas} and --follower contradict each other: there are {all} nodes, the leader and one for \
+                 each --follower; leave --replicas out"
             ));
         }
         (followers, _) => 1 + followers,
