@@ -45,7 +45,7 @@ pub(crate) struct Cluster {
     pub(crate) buffers: Buffers,
     pub(crate) counters: Counters,
     /// Timers that are no requests: the check for followers that lag.
-    chores: Purgatory<(), LagCheck>,
+    pub(crate) chores: Purgatory<(), LagCheck>,
     /// Whether a follower is paused; follower n at n - 2. See [`Cluster::gate`].
     gates: Vec<watch::Sender<bool>>,
     next_producer_id: AtomicI64,
@@ -69,12 +69,12 @@ impl Cluster {
     pub(crate) fn start(config: Config, nodes: Vec<SocketAddr>) -> io::Result<Arc<Cluster>> {
         let clock = Arc::new(SystemClock::new());
         let expirer = Expirer::spawn("expirer")?;
-        let produce = driven("Produce", &clock, &expirer);
-        let fetch = driven("Fetch", &clock, &expirer);
-        let delete_records = driven("DeleteRecords", &clock, &expirer);
-        let topics = driven("Topic", &clock, &expirer);
-        let idle = driven("Idle", &clock, &expirer);
-        let chores = driven("Chores", &clock, &expirer);
+        let produce = driven("Produce", &config, &clock, &expirer);
+        let fetch = driven("Fetch", &config, &clock, &expirer);
+        let delete_records = driven("DeleteRecords", &config, &clock, &expirer);
+        let topics = driven("Topic", &config, &clock, &expirer);
+        let idle = driven("Idle", &config, &clock, &expirer);
+        let chores = driven("Chores", &config, &clock, &expirer);
         let gates = (2..=config.replicas).map(|_| watch::Sender::new(false)).collect();
         let groups = Arc::new(Coordinator::new(&config, clock.clone()));
         expirer.drive(&groups.rebalance);
@@ -256,12 +256,12 @@ impl Cluster {
 }
 
 /// A purgatory on the broker's clock, driven by its expirer.
-fn driven<K, O>(name: &'static str, clock: &Arc<SystemClock>, expirer: &Expirer) -> Purgatory<K, O>
+fn driven<K, O>(name: &str, config: &Config, clock: &Arc<SystemClock>, expirer: &Expirer) -> Purgatory<K, O>
 where
     K: Hash + Eq + Send + 'static,
     O: DelayedOperation + Send + 'static,
 {
-    let purgatory = Purgatory::builder(name).clock(clock.clone()).build();
+    let purgatory = config.purgatory(name, clock.clone());
     expirer.drive(&purgatory);
     purgatory
 }
@@ -291,8 +291,14 @@ fn books_of(stats: &ixion::Stats) -> PurgatoryStats {
         pending: stats.pending as u64,
         watched: stats.watched as u64,
         keys: stats.keys as u64,
+        at_once: stats.at_once,
+        rejected: stats.rejected_full + stats.rejected_shutdown,
         clamped: stats.clamped,
         panics: stats.panics,
+        passes: stats.work.passes,
+        rings: stats.work.rings,
+        cascaded: stats.work.cascaded,
+        longest_pass_us: u64::try_from(stats.work.longest_pass.as_micros()).unwrap_or(u64::MAX),
     }
 }
 
@@ -300,7 +306,7 @@ fn books_of(stats: &ixion::Stats) -> PurgatoryStats {
 ///
 /// It looks at half the allowed lag, so that none stays in for longer than one and a half times that. It keeps the
 /// cluster alive until the shutdown, which ends it like any other operation.
-struct LagCheck(Arc<Cluster>);
+pub(crate) struct LagCheck(Arc<Cluster>);
 
 impl LagCheck {
     fn arm(cluster: &Arc<Cluster>) {

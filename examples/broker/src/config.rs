@@ -1,7 +1,10 @@
 //! What can be set.
 
+use std::hash::Hash;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
+
+use ixion::{Clock, DelayedOperation, Purgatory};
 
 /// How a broker is to run.
 #[derive(Clone, Debug)]
@@ -84,5 +87,16 @@ impl Default for Config {
             max_groups: 10_000,
             max_members: 100_000,
         }
+    }
+}
+
+impl Config {
+    /// Builds a purgatory. How long its operations wait is measured where the page shows it.
+    pub(crate) fn purgatory<K, O>(&self, name: &str, clock: impl Clock + 'static) -> Purgatory<K, O>
+    where
+        K: Hash + Eq + 'static,
+        O: DelayedOperation + 'static,
+    {
+        Purgatory::builder(name).clock(clock).measure_waits(self.http.is_some()).build()
     }
 }

@@ -30,10 +30,22 @@ pub struct PurgatoryStats {
     pub watched: u64,
     /// Keys that somebody waits on now.
     pub keys: u64,
+    /// Of those registered, the ones that were over at their first look.
+    pub at_once: u64,
+    /// Operations that were not accepted.
+    pub rejected: u64,
     /// Timeouts that were too long for the clock.
     pub clamped: u64,
     /// Panics that were caught.
     pub panics: u64,
+    /// How often the expirer has looked at this purgatory.
+    pub passes: u64,
+    /// How often a deadline came before the one that the expirer slept for.
+    pub rings: u64,
+    /// Timers that have moved down a level of the wheel.
+    pub cascaded: u64,
+    /// The longest time that the expirer was busy here at once, in microseconds.
+    pub longest_pass_us: u64,
 }
 
 /// One partition's replicas.

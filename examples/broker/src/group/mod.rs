@@ -28,7 +28,8 @@ use parking_lot::Mutex;
 use self::member::{Identity, JoinRequest, Joined, SyncRequest, Synced, Waiter};
 use self::offsets::{Committed, Offsets};
 use self::state::{Limits, Phase, State, Todo};
-use self::waits::{Generation, Rebalance, RebalanceKey, RebalanceWait, SessionKey, SessionWait, Somebody};
+pub(crate) use self::waits::RebalanceKey;
+use self::waits::{Generation, Rebalance, RebalanceWait, SessionKey, SessionWait, Somebody};
 use crate::Config;
 
 /// What a group is refused with when there are too many: POLICY_VIOLATION, which no client tries again. Kafka has no such
@@ -65,8 +66,8 @@ impl Coordinator {
     pub(crate) fn new(config: &Config, clock: impl Clock + Clone + 'static) -> Self {
         Coordinator {
             groups: Mutex::default(),
-            rebalance: Purgatory::builder("Rebalance").clock(clock.clone()).build(),
-            heartbeat: Purgatory::builder("Heartbeat").clock(clock).build(),
+            rebalance: config.purgatory("Rebalance", clock.clone()),
+            heartbeat: config.purgatory("Heartbeat", clock),
             limits: Limits {
                 initial_delay: config.group_initial_rebalance_delay,
                 max_members: config.group_max_size,
@@ -186,6 +187,11 @@ impl Coordinator {
     pub(crate) fn sizes(&self) -> (usize, usize) {
         let groups = self.groups.lock();
         (groups.len(), groups.values().map(|group| group.state.lock().size()).sum())
+    }
+
+    /// The names of the groups by their numbers.
+    pub(crate) fn names(&self) -> HashMap<u64, Arc<str>> {
+        self.groups.lock().values().map(|group| (group.number, group.name.clone())).collect()
     }
 
     /// Ends all waiting; whoever waits is told, and nobody waits from here on.

@@ -2,6 +2,7 @@
 //!
 //! They are read when they are asked for: the broker counts everything once, and a scrape is as consistent as its stats.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use prometheus_client::collector::Collector;
@@ -11,7 +12,8 @@ use prometheus_client::encoding::{
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use super::picture::Picture;
+use super::picture::{Engine, Picture};
+use super::times::Times;
 use crate::{PartitionStats, PurgatoryStats, Stats};
 
 /// The text format that everything reads.
@@ -32,6 +34,7 @@ impl Collector for Picture {
         gauge(&mut to, "broker_uptime_seconds", "How long the broker has run", seconds)?;
         broker(&mut to, &self.stats)?;
         purgatories(&mut to, &self.stats)?;
+        engines(&mut to, &self.engines)?;
         partitions(&mut to, &self.stats.partitions)
     }
 }
@@ -58,8 +61,13 @@ fn broker(to: &mut DescriptorEncoder<'_>, stats: &Stats) -> fmt::Result {
 
 fn purgatories(to: &mut DescriptorEncoder<'_>, stats: &Stats) -> fmt::Result {
     type Figure = (&'static str, &'static str, fn(&PurgatoryStats) -> u64);
-    const COUNTERS: [Figure; 3] = [
+    const COUNTERS: [Figure; 8] = [
         ("purgatory_registered", "Operations accepted", |books| books.registered),
+        ("purgatory_at_once", "Operations that were over at their first look", |books| books.at_once),
+        ("purgatory_rejected", "Operations that were not accepted", |books| books.rejected),
+        ("purgatory_passes", "How often the expirer has looked", |books| books.passes),
+        ("purgatory_rings", "Deadlines before the one that was slept for", |books| books.rings),
+        ("purgatory_cascaded", "Timers that moved down a level of the wheel", |books| books.cascaded),
         ("purgatory_clamped", "Timeouts that were too long for the clock", |books| books.clamped),
         ("purgatory_panics", "Panics that were caught", |books| books.panics),
     ];
@@ -83,7 +91,35 @@ fn purgatories(to: &mut DescriptorEncoder<'_>, stats: &Stats) -> fmt::Result {
     for (name, help, figure) in GAUGES {
         gauges(to, name, help, each(figure))?;
     }
-    Ok(())
+    let longest =
+        all.iter().map(|(name, books)| ([("purgatory", *name)], books.longest_pass_us as f64 / 1e6));
+    gauges(to, "purgatory_longest_pass_seconds", "The longest that the expirer was busy at once", longest)
+}
+
+fn engines(to: &mut DescriptorEncoder<'_>, engines: &BTreeMap<&'static str, Engine>) -> fmt::Result {
+    type Figure = (&'static str, &'static str, fn(&Engine) -> &Times);
+    const HISTOGRAMS: [Figure; 2] = [
+        ("purgatory_lateness_seconds", "From the deadline to the expiry", |engine| &engine.lateness),
+        ("purgatory_waiting_seconds", "From the registration to the end", |engine| &engine.waiting),
+    ];
+    for (name, help, times) in HISTOGRAMS {
+        let mut family = to.encode_descriptor(name, help, None, MetricType::Histogram)?;
+        for (purgatory, engine) in engines {
+            let (labels, times) = ([("purgatory", *purgatory)], times(engine));
+            let (sum, count) = (times.0.sum().as_secs_f64(), times.0.count());
+            let mut metric = family.encode_family(&labels)?;
+            metric.encode_histogram::<NoLabelSet>(sum, count, &times.buckets(), None)?;
+        }
+    }
+    let timers = engines.iter().flat_map(|(purgatory, engine)| {
+        engine.levels.iter().enumerate().map(|(level, slots)| {
+            (
+                [("purgatory", purgatory.to_string()), ("level", level.to_string())],
+                slots.iter().sum::<usize>(),
+            )
+        })
+    });
+    gauges(to, "wheel_timers", "Timers on a level of the wheel", timers)
 }
 
 fn partitions(to: &mut DescriptorEncoder<'_>, partitions: &[PartitionStats]) -> fmt::Result {

@@ -12,6 +12,7 @@
 
 mod metrics;
 mod picture;
+mod times;
 
 use std::convert::Infallible;
 use std::net::IpAddr;
