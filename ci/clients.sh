@@ -4,25 +4,13 @@
 . "$(dirname "$0")/lib.sh"
 
 suites=examples/broker/clients
-clients=$PWD/target/clients
 # Seconds that a suite may take.
 limit=240
 # How long the followers may lag in the suite that waits until they are left behind.
 export LAG_MS=8000
 
-for program in kcat npm; do
-    command -v "$program" >/dev/null || apt_install "$program" || fail "$program is missing: apt-get install $program"
-done
-if ! cat "$suites"/{requirements.txt,package-lock.json} | cmp -s - "$clients/installed.txt"; then
-    rm -rf "$clients"
-    python3 -m venv "$clients"
-    "$clients/bin/pip" install -q --disable-pip-version-check --no-deps --only-binary :all: --require-hashes \
-        -r "$suites/requirements.txt"
-    cp "$suites"/package*.json "$clients"
-    npm ci --prefix "$clients" --silent --no-audit --no-fund
-    cat "$suites"/{requirements.txt,package-lock.json} >"$clients/installed.txt"
-fi
-export NODE_PATH=$clients/node_modules PYTHONDONTWRITEBYTECODE=1
+command -v kcat >/dev/null || apt_install kcat || fail "kcat is missing: apt-get install kcat"
+need_clients
 cargo build --locked --release -p ixion-broker
 broker=$PWD/target/release/ixion-broker
 scratch=$(mktemp -d)

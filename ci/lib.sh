@@ -37,3 +37,19 @@ llvm_bin() {
 llvm_version() {
     rustc -vV | sed -n 's/^LLVM version: \([0-9]*\).*/\1/p'
 }
+
+# Installs the clients that the example broker is tested with, unless these very ones are installed already; sets clients.
+need_clients() {
+    local from=examples/broker/clients
+    clients=$PWD/target/clients
+    export NODE_PATH=$clients/node_modules PYTHONDONTWRITEBYTECODE=1
+    command -v npm >/dev/null || apt_install npm || fail "npm is missing: apt-get install npm"
+    ! cat "$from"/{requirements.txt,package-lock.json} | cmp -s - "$clients/installed.txt" || return 0
+    rm -rf "$clients"
+    python3 -m venv "$clients"
+    "$clients/bin/pip" install -q --disable-pip-version-check --no-deps --only-binary :all: --require-hashes \
+        -r "$from/requirements.txt"
+    cp "$from"/package*.json "$clients"
+    npm ci --prefix "$clients" --silent --no-audit --no-fund
+    cat "$from"/{requirements.txt,package-lock.json} >"$clients/installed.txt"
+}

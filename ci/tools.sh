@@ -17,6 +17,7 @@ command -v valgrind >/dev/null || apt_install valgrind || echo "valgrind is miss
 for program in kcat npm; do
     command -v "$program" >/dev/null || apt_install "$program" || echo "$program is missing: ci/e2e.sh needs it"
 done
+command -v chromium >/dev/null || apt_install chromium || echo "chromium is missing: ci/page.sh needs it"
 [ -d "$(llvm_bin)" ] || apt_install "llvm-$(llvm_version)" ||
     echo "llvm-$(llvm_version) is missing: ci/tests.sh and ci/sanitizers.sh need it"
 
