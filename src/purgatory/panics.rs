@@ -36,18 +36,6 @@ pub enum PanicPlace {
     Executor,
 }
 
-impl fmt::Display for PanicPlace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            PanicPlace::Look => "try_complete",
-            PanicPlace::Callback => "on_complete",
-            PanicPlace::KeyDrop => "the drop of a key",
-            PanicPlace::Hook => "on_earlier_deadline",
-            PanicPlace::Clock => "the clock",
-        })
-    }
-}
-
 impl<'a> CaughtPanic<'a> {
     /// Returns the name of the purgatory.
     #[must_use]

@@ -4,7 +4,7 @@ use crate::uptime::{clock, tick};
 use ixion::wheel::Occupancy;
 use ixion::{
     CaughtPanic, Clock, DelayedOperation, Histogram, ManualClock, Outcome, PanicPlace, Purgatory,
-    Registration, Resolution, TimingWheel, Waiting, Watch,
+    Registration, Resolution, TimingWheel, Watch, Watcher,
 };
 use proptest::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -256,7 +256,7 @@ fn who_waits_on_a_key_is_told_with_when_it_came_and_when_and_where_it_waits() {
     let told: Vec<_> = purgatory
         .waiters(&7)
         .into_iter()
-        .map(|Waiting { id, since, deadline, progress, .. }| (id, since, deadline, progress))
+        .map(|Watcher { id, since, deadline, progress, .. }| (id, since, deadline, progress))
         .collect();
     assert_eq!(
         told,

@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 /// nearer to the end.
 const STARTS: [u64; 5] = [1 << 30, (1 << 36) - 3, 1 << 42, 1 << 63, u64::MAX - (1 << 42)];
 
-const SUITES: [&str; 11] = [
+const SUITES: [&str; 12] = [
     "future::",
     "guarantees::",
     "kafka_delayed_operation::",
