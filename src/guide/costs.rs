@@ -18,6 +18,7 @@
 //! | [`check_and_complete`](crate::Purgatory::check_and_complete) | w looks | one hold for every 64 on the key; see *an end* | w looks, the callbacks of those that are met |
 //! | the same, nobody on the key | O(1), no allocation | one hold | `Hash` and `Eq` |
 //! | [`check_and_complete_up_to`](crate::Purgatory::check_and_complete_up_to) | O(log n), and a look for each that is reached | the same | a look for each that is reached |
+//! | [`try_complete`](crate::Purgatory::try_complete) | a look | one hold to find it; *an end* | a look, the callback |
 //! | [`force_complete`](crate::Purgatory::force_complete) | O(k) | one hold to find it; *an end* | the callback, unless another thread is inside |
 //! | [`force_complete_for_key`](crate::Purgatory::force_complete_for_key) | O(k) for each | one hold for every 64; *an end* for each | their callbacks |
 //! | [`cancel`](crate::Purgatory::cancel), [`cancel_first`](crate::Purgatory::cancel_first), [`cancel_for_key`](crate::Purgatory::cancel_for_key) | as forcing | as forcing | none |
@@ -37,7 +38,10 @@
 //!
 //! To this comes, now and then, a hold in which memory that is no longer needed is taken away, to be freed without the lock.
 //!
-//! A capacity is one more atomic counter, which all threads write.
+//! A capacity is one more atomic counter, which all threads write. With [`callbacks_on`](crate::Builder::callbacks_on) callbacks run
+//! where the executor runs them, for an allocation each.
+//!
+//! [`wait`](../../purgatory/struct.Purgatory.html#method.wait) (feature `async`) is a registration and a look for each poll; its signal is a look that wakes the task.
 //!
 //! # On which thread
 //!
@@ -51,6 +55,8 @@
 //! | [`Clock::elapsed`](crate::Clock::elapsed) | every thread that registers with a timeout, resets or drives | block |
 //! | the hook [`on_panic`](crate::Builder::on_panic) | the thread that caught the panic, in the middle of a call | signal |
 //! | the hook [`on_earlier_deadline`](crate::Builder::on_earlier_deadline) | the thread that registers or resets, in the middle of the call | register |
+//! | a job for [`defer`](crate::defer) | the thread that gave it, when its outermost call is about to return | block for long |
+//! | a waker of a [`wait`](../../purgatory/struct.Purgatory.html#method.wait) | the same, after the signal | block |
 //!
 //! A call that is made *in* a callback decides and counts at once. What it causes runs when the callback has returned, in
 //! order, before the outermost call of the thread returns.

@@ -55,7 +55,8 @@
 //! | the `Boolean` of `forceComplete()` | the `bool` of `force_complete`: *by this call* | the same |
 //! | `isCompleted` | none | the answer would be old when you have it; the end itself is told to `on_complete` |
 //! | `cancel()` (of `TimerTask`: no timeout any more, still watched) | [`reset_timeout`](crate::Purgatory::reset_timeout) to `Duration::MAX` | [`cancel`](crate::Purgatory::cancel) here takes the operation out of everything |
-//! | `safeTryComplete()`, `safeTryCompleteOrElse(f)`; before 2.7 `maybeTryComplete()` | none | what they guard is the engine's business |
+//! | `safeTryComplete()` on the operation | [`try_complete`](crate::Purgatory::try_complete) of the purgatory, with its id | |
+//! | `safeTryCompleteOrElse(f)`, before 2.7 `maybeTryComplete()` | none | what they guard is the engine's business |
 //! | `lock`, `lockOpt` | none | see [*No lock of the operation*](#no-lock-of-the-operation) |
 //!
 //! # `DelayedOperationPurgatory`
@@ -100,7 +101,7 @@
 //! | `Timer.advanceClock(timeoutMs)` | [`expire`](crate::Purgatory::expire), [`time_to_next`](crate::Purgatory::time_to_next) | never sleeps; says how many it expired and when to come again |
 //! | `Timer.size` | [`len`](crate::Purgatory::len) | |
 //! | `Timer.close()` | `shutdown`, or drop | |
-//! | `TimerTask.run` | `on_complete` with `Expired` | on the driver, not on an executor |
+//! | `TimerTask.run` | `on_complete` with `Expired` | on the driver; on an executor with [`callbacks_on`](crate::Builder::callbacks_on) |
 //! | `TimerTask.cancel` | [`cancel`](crate::Purgatory::cancel) | hands the task back |
 //! | `SystemTimerReaper` | [`Expirer`](crate::Expirer) | |
 //! | `MockTimer`, `MockTime` | [`ManualClock`](crate::ManualClock) | the timer under test is the real one. Expires *at* the deadline, not one past it |
@@ -113,6 +114,7 @@
 //!
 //! * *Completions must not nest.* Here each thread has such a queue inside: what a callback causes runs after it, in order,
 //!   before the thread's outermost call returns. There is nothing to drain and nothing to forget.
+//!   A look, which must not signal, can [`defer`](crate::defer) it to there.
 //! * *A signal must come after the locks are released.* That stays your business, and the rule is the same: change the state under
 //!   your lock, let go of it, then signal. Collect the keys in a `Vec` while you hold the lock.
 //!
@@ -131,7 +133,7 @@
 //! * *The look takes a lock that the signalling thread holds.* In Kafka its lock may be re-entrant, and it works. Rust's are not:
 //!   let go first.
 //! * *`forceComplete` inside `tryComplete`.* Return `true`.
-//! * *Signals inside `tryComplete`.* Not allowed: debug builds say so. Signal in `on_complete`.
+//! * *Signals inside `tryComplete`.* Not allowed: debug builds say so. Signal in `on_complete`, or [`defer`](crate::defer) it.
 //! * *A heartbeat as a new operation.* Reset the deadline of the one that waits: [`kafka::heartbeat`](crate::kafka::heartbeat).
 //! * *Decisions by `numDelayed != 0`*, to save a signal. A signal on a key that nobody waits on is one lock; asking first
 //!   misses what is just being registered.

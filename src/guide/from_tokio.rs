@@ -32,14 +32,16 @@
 //! | tokio | here | what differs |
 //! |---|---|---|
 //! | `time::sleep`, `sleep_until` | an operation without keys | is not a future. Nothing is woken but at the deadline |
-//! | `time::timeout(limit, future)` | the timeout of a registration | the end is told with its reason, [`Outcome`](crate::Outcome) |
+//! | `time::timeout(limit, future)` | [`wait`](../../purgatory/struct.Purgatory.html#method.wait), with the feature `async`; else the timeout of a registration | the end is told with its reason, [`Outcome`](crate::Outcome) |
 //! | `Sleep::reset` | [`reset_timeout`](crate::Purgatory::reset_timeout) | from any thread, by id or by key |
 //! | `time::pause`, `advance` | [`ManualClock`](crate::ManualClock) | a value that you pass, not a mode of the runtime. Works on any number of threads |
 //! | `time::interval` | register again in [`on_complete`](crate::DelayedOperation::on_complete) | |
+//! | `Notify::notified` | [`wait`](../../purgatory/struct.Purgatory.html#method.wait) on a key: registers before it looks, so no event is lost | the condition is part of it, and it has a deadline |
 //! | `Notify::notify_waiters` | [`check_and_complete`](crate::Purgatory::check_and_complete) | the condition is checked where the event is, so only those who are done are woken |
 //! | `Notify::notify_one` | [`cancel_first`](crate::Purgatory::cancel_first), or a condition that one can win | |
 //! | `oneshot` to answer | a `oneshot::Sender` in the operation, used in `on_complete` | |
-//! | dropping a future | [`cancel`](crate::Purgatory::cancel) with its id | see [*A client that hangs up*](super::recipes#a-client-that-hangs-up) |
+//! | `spawn_blocking` for what may block | [`callbacks_on`](crate::Builder::callbacks_on) | callbacks are handed to an executor |
+//! | dropping a future | dropping a [`wait`](../../purgatory/struct.Purgatory.html#method.wait); of a callback [`cancel`](crate::Purgatory::cancel) with its id | see [*A client that hangs up*](super::recipes#a-client-that-hangs-up) |
 //! | `CancellationToken` | [`force_complete_for_key`](crate::Purgatory::force_complete_for_key) on a key of the connection | one more key of each of its operations |
 //! | `Semaphore` | [`capacity`](crate::Builder::capacity) | counts what waits; refuses, and does not wait |
 //!
@@ -58,9 +60,12 @@
 //!
 //! # Together
 //!
-//! A purgatory needs no runtime and gets on with any. The operation holds the sending end, the task awaits the receiving
-//! one; the condition is checked by whoever signals. With tokio's `oneshot` for the channel of this example the handler's last line is
-//! `receiver.await`:
+//! A purgatory needs no runtime and gets on with any. With the feature `async` a task waits with [`wait`](../../purgatory/struct.Purgatory.html#method.wait): the condition is a
+//! closure that runs on the task and may borrow, the purgatory holds a waker, and dropping the future takes it out.
+//!
+//! Without it the operation holds the sending end, the task awaits the receiving one, and the condition is checked by whoever
+//! signals: a task is woken only when it is done. With tokio's `oneshot` for the channel of this example the handler's last line
+//! is `receiver.await`:
 //!
 //! ```
 //! use ixion::{DelayedOperation, Expirer, Outcome, Purgatory};
@@ -101,8 +106,8 @@
 //! Three rules:
 //!
 //! 1. [`on_complete`](crate::DelayedOperation::on_complete) runs where the end was decided: in the task that signalled, or on the
-//!    expirer's thread, where no runtime's context is. It must not block and cannot `.await`. Send on a channel, or keep a
-//!    `Handle` in the operation and spawn.
+//!    expirer's thread, where no runtime's context is. It must not block and cannot `.await`. Send on a channel, keep a
+//!    `Handle` in the operation and spawn, or give the callbacks to the runtime with [`callbacks_on`](crate::Builder::callbacks_on).
 //! 2. Looks are short, and take `std` or `parking_lot` locks. A lock of tokio's cannot be awaited in there.
 //! 3. Signal after the guard of your lock is dropped. A guard that lives across an `.await` is trouble already.
 //!

@@ -196,5 +196,8 @@
 //! * A look must not signal. In debug builds that is a panic, in others the call is put off and told 0:
 //!   `it::guarantees::callbacks::a_look_that_signals_is_a_mistake_that_ends_its_operation_in_debug_builds`,
 //!   `it::guarantees::callbacks::a_look_that_signals_is_put_off_whole_and_told_zero`.
+//! * A future that is dropped leaves nothing behind: `it::future::ends::a_wait_can_be_dropped_at_any_stage_and_nothing_is_kept_of_it`. An
+//!   event that comes while it looks wakes its task to look again:
+//!   `it::future::waits::an_event_that_comes_during_a_look_wakes_the_task_to_look_again`.
 //! * A dropped purgatory is shut down: `it::guarantees::shutdown::dropping_a_purgatory_shuts_it_down`. A dropped expirer is joined,
 //!   but on its own thread: `it::real_threads::an_expirer_may_be_dropped_on_its_own_thread`.

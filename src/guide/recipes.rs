@@ -210,6 +210,11 @@
 //! To hand over what waits, to a file or another server, take it with
 //! [`shutdown_and_hand_back`](crate::Purgatory::shutdown_and_hand_back): no callback runs, but for those that were busy.
 //!
+//! # Slow callbacks
+//!
+//! A callback runs where the end was decided. One that writes to a disk, or needs a runtime's context, goes to an executor: see
+//! the example of [`callbacks_on`](crate::Builder::callbacks_on). Decisions and counts stay where they were made.
+//!
 //! # Not too many
 //!
 //! [`capacity`](crate::Builder::capacity) limits how many wait. One too many is handed back with its first look behind it:
