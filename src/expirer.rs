@@ -151,6 +151,14 @@ impl Expirer {
     }
 
     /// Stops the thread without waiting for it, where dropping would: it ends after the callback that it is in.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let expirer = ixion::Expirer::spawn("expirer")?;
+    /// expirer.detach(); // a shutdown that must not wait for a slow callback
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn detach(mut self) {
         self.thread = None;
     }

@@ -271,6 +271,14 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Builder<K, O> {
     ///
     /// The clock is then read once more for each operation that ends, also for one that never expires as it registers, and
     /// each shard keeps 8 kB.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use ixion::Purgatory;
+    /// let measured: Purgatory<u64> = Purgatory::builder("Fetch").measure_waits(true).build();
+    /// assert_eq!(measured.waits().expect("it is measured").count(), 0);
+    /// ```
     pub fn measure_waits(mut self, measure: bool) -> Self {
         self.measures_waits = measure;
         self

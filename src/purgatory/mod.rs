@@ -241,6 +241,8 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     /// concerns just this one. Called in a look, it is put off until that is over.
     ///
     /// Returns whether it ended by a look of this call. As for a key, false does not mean that it goes on waiting.
+    ///
+    #[doc = include_str!("docs/try_complete.md")]
     pub fn try_complete(&self, id: OperationId) -> bool {
         self.engine.try_complete(id)
     }

@@ -39,12 +39,16 @@ pub struct Watcher {
 
 impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     /// Returns the name that the purgatory was built with.
+    ///
+    #[doc = include_str!("docs/name.md")]
     #[must_use]
     pub fn name(&self) -> &str {
         &self.engine.name
     }
 
     /// Returns the tick that the purgatory's clock is in.
+    ///
+    #[doc = include_str!("docs/now.md")]
     #[must_use]
     pub fn now(&self) -> Tick {
         self.engine.now()
@@ -100,6 +104,8 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     ///
     /// It is made up of the driver's wake-up and of the callbacks that ran before it in the same drive, not of its own
     /// callback. Up to 64 operations of the same tick and shard are decided together, and before the first of their callbacks.
+    ///
+    #[doc = include_str!("docs/lateness.md")]
     #[must_use]
     pub fn lateness(&self) -> Histogram {
         self.engine.pace.lock().lateness.clone()
@@ -109,6 +115,8 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     /// out, to a microsecond; `None` unless the purgatory was built [to measure that](crate::Builder::measure_waits).
     ///
     /// Those that were over at their first look never waited, and are not in it. A wait of more than two years counts as none.
+    ///
+    #[doc = include_str!("docs/waits.md")]
     #[must_use]
     pub fn waits(&self) -> Option<Histogram> {
         let mut waits = self.engine.measures_waits.then(Histogram::new)?;
@@ -129,6 +137,8 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     }
 
     /// Returns the number of operations that wait on the key.
+    ///
+    #[doc = include_str!("docs/watchers.md")]
     #[must_use]
     pub fn watchers<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> usize {
         let hash = self.engine.hash(key);
@@ -141,6 +151,8 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     /// # Complexity
     ///
     /// One hold of the key's lock, and one for each operation, to look up its deadline. One that ends meanwhile is left out.
+    ///
+    #[doc = include_str!("docs/waiters.md")]
     #[must_use]
     pub fn waiters<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> Vec<Watcher> {
         let engine = &self.engine;
@@ -170,6 +182,8 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     /// # Complexity
     ///
     /// O(keys), with 256 of them under one hold of a lock: a few milliseconds for a million.
+    ///
+    #[doc = include_str!("docs/hottest_keys.md")]
     #[must_use]
     pub fn hottest_keys(&self, most: usize) -> Vec<(K, usize)>
     where
@@ -192,6 +206,8 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     /// # Complexity
     ///
     /// O(operations / 64) at least, and a nanosecond for each 64 of them; 1024 times that under one hold of a lock.
+    ///
+    #[doc = include_str!("docs/occupancy.md")]
     #[must_use]
     pub fn occupancy(&self) -> Occupancy {
         let mut occupancy = Occupancy::new();
