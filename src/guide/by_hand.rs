@@ -14,19 +14,22 @@
 //! use std::collections::BTreeMap;
 //!
 //! /// The highest digit in which they differ, and the deadline's digit there.
-//! fn place(position: u64, deadline: u64) -> (u32, u64) {
+//! fn place(position: u64, deadline: u64) -> (usize, usize) {
 //!     let differs = position ^ deadline;
 //!     let level = if differs == 0 { 0 } else { differs.ilog2() / 6 };
-//!     (level, deadline >> (6 * level) & 63)
+//!     (level as usize, (deadline >> (6 * level) & 63) as usize)
 //! }
 //!
-//! fn draw(position: Tick, deadlines: &[u64]) -> String {
+//! /// Draws where the timers are by that rule, and asks the wheel whether it is so.
+//! fn draw(wheel: &TimingWheel<u64>, deadlines: &[u64]) -> String {
+//!     let position = wheel.now().as_u64();
 //!     let mut slots: BTreeMap<_, Vec<u64>> = BTreeMap::new();
 //!     for &deadline in deadlines {
-//!         slots.entry(place(position.as_u64(), deadline)).or_default().push(deadline);
+//!         slots.entry(place(position, deadline)).or_default().push(deadline);
 //!     }
-//!     let mut drawing = format!("at {}\n", position.as_u64());
+//!     let mut drawing = format!("at {position}\n");
 //!     for ((level, slot), deadlines) in slots {
+//!         assert_eq!(wheel.occupancy().levels().nth(level).unwrap()[slot], deadlines.len());
 //!         drawing += &format!("  level {level}, slot {slot:2}: {deadlines:?}\n");
 //!     }
 //!     drawing
@@ -42,7 +45,7 @@
 //!         drawing += &format!("  expires: {}\n", expired.item);
 //!         waiting.retain(|deadline| *deadline != expired.item);
 //!     }
-//!     drawing += &draw(wheel.now(), &waiting);
+//!     drawing += &draw(&wheel, &waiting);
 //! }
 //!
 //! assert_eq!(drawing, "\

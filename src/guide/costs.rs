@@ -6,7 +6,8 @@
 //! `benches/pauses.rs` times them, and says how it is built for that.
 //!
 //! No two shards are ever locked at once, and no code of yours runs in a hold, but for `K`'s `Eq` (and
-//! [`Equivalent`](crate::Equivalent)), which is all that compares keys.
+//! [`Equivalent`](crate::Equivalent)), which is all that compares keys, and its `Clone` in
+//! [`hottest_keys`](crate::Purgatory::hottest_keys).
 //!
 //! # `Purgatory`
 //!
@@ -24,8 +25,14 @@
 //! | [`cancel`](crate::Purgatory::cancel), [`cancel_first`](crate::Purgatory::cancel_first), [`cancel_for_key`](crate::Purgatory::cancel_for_key) | as forcing | as forcing | none |
 //! | [`reset_timeout`](crate::Purgatory::reset_timeout) | O(1) | two holds | none |
 //! | [`reset_timeout_for_key`](crate::Purgatory::reset_timeout_for_key) | O(w) | one hold for every 64, and one for each | none |
-//! | [`contains_key`](crate::Purgatory::contains_key) | O(1) | one hold | `Hash` and `Eq` |
+//! | [`contains_key`](crate::Purgatory::contains_key), [`watchers`](crate::Purgatory::watchers) | O(1) | one hold | `Hash` and `Eq` |
+//! | [`waiters`](crate::Purgatory::waiters) | O(1): 128 at most | one hold for the key, one for each | `Hash` and `Eq` |
 //! | [`len`](crate::Purgatory::len), [`is_empty`](crate::Purgatory::is_empty), [`watched`](crate::Purgatory::watched), [`key_count`](crate::Purgatory::key_count), [`stats`](crate::Purgatory::stats) | O(s) | s holds, one after the other | none |
+//! | [`waits`](crate::Purgatory::waits) | O(s) | the same | none |
+//! | [`hottest_keys`](crate::Purgatory::hottest_keys) | O(keys) | one hold for every 256 keys, one for each that is returned | **`Clone` of `K`, in a hold** |
+//! | [`occupancy`](crate::Purgatory::occupancy) | O(operations / 64) | one hold for every 1024 chunks of 64 | none |
+//! | [`lateness`](crate::Purgatory::lateness) | O(1) | one lock of the drives' | none |
+//! | [`name`](crate::Purgatory::name), [`now`](crate::Purgatory::now) | O(1) | none | the clock |
 //! | [`expire`](crate::Purgatory::expire), nothing due | O(s) | 2 s holds | none |
 //! | the same, with something due | O(s), and O(k) for each; about 1024 at most | one hold for every 64 that are due or 128 that move down; *an end* for each | the callbacks of what has expired |
 //! | [`next_expiration`](crate::Purgatory::next_expiration), [`time_to_next`](crate::Purgatory::time_to_next) | O(s) | s holds | none |
@@ -84,6 +91,7 @@
 //! | [`spawn`](crate::Expirer::spawn) | starts a thread | none |
 //! | [`drive`](crate::Expirer::drive) | O(purgatories) | the roster; under it the purgatory's list of bells |
 //! | drop | joins the thread, which ends after the callback that it is in | |
+//! | [`detach`](crate::Expirer::detach) | lets the thread end by itself | none |
 //!
 //! A turn of the thread is a pass of each purgatory and then a search for the earliest deadline: 2 s holds for each purgatory.
 //! With nothing due there are no turns.

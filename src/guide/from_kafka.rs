@@ -82,6 +82,7 @@
 //! | `PurgatorySize` | [`Stats::watched`](crate::Stats::watched) | |
 //! | `NumDelayedOperations` | [`Stats::pending`](crate::Stats::pending) | |
 //! | `ExpiresPerSec` of produce, fetch and others | [`Stats::expired`](crate::Stats::expired), one counter for each way to end | a rate is what your metrics system makes of a counter. By topic: count in `on_complete` |
+//! | none | [`lateness`](crate::Purgatory::lateness), [`waits`](crate::Purgatory::waits), [`hottest_keys`](crate::Purgatory::hottest_keys) | |
 //! | none | [`check_and_complete_up_to`](crate::Purgatory::check_and_complete_up_to), [`Watch::at`](crate::Watch::at) | an event asks those it can concern, and not all. What raft's `ThresholdPurgatory` is for |
 //! | none | [`reset_timeout`](crate::Purgatory::reset_timeout), [`capacity`](crate::Builder::capacity), [`max_timeout`](crate::Builder::max_timeout) | a heartbeat moves a deadline, where Kafka makes a new operation for each |
 //!

@@ -58,7 +58,8 @@
 //!
 //! Not the looks, the callbacks, the hooks, the iterator of keys, nor the destructor of an operation or a key. They may call
 //! the purgatory, on the same key too. The one exception is `K`'s `Eq` and `Equivalent`, which must neither panic nor call the
-//! engine. Hashes are computed outside, and keys are never cloned.
+//! engine. Hashes are computed outside, and keys are cloned by nobody but [`hottest_keys`](crate::Purgatory::hottest_keys), which asks for
+//! `Clone` and calls it under a lock.
 //!
 //! * `it::guarantees::callbacks::a_callback_may_call_everything_on_the_same_key_too`
 //! * `it::guarantees::callbacks::the_keys_iterator_and_the_destructors_of_keys_may_call_the_purgatory_that_holds_them`

@@ -304,12 +304,17 @@
 //! | how many run out of time | rate of `expired` | it rises beside `satisfied`: what they wait for is late |
 //! | entries for each | `watched / pending` | many: large requests |
 //! | how far the keys spread | `watched / keys` | many on one key: watch [at a number](#many-on-one-key) |
+//! | how late expiries are | [`lateness`](crate::Purgatory::lateness) | callbacks are slow, or the driver has too much to do |
+//! | how long operations wait | [`waits`](crate::Purgatory::waits), if [measured](crate::Builder::measure_waits) | |
+//! | which keys are hot | [`hottest_keys`](crate::Purgatory::hottest_keys), [`waiters`](crate::Purgatory::waiters) | one has most of them |
+//! | refused ones | `rejected_full` | the [capacity](crate::Builder::capacity) is too small, or a client asks too often |
+//! | the longest pass | `work.longest_pass` | it keeps the other purgatories of the expirer waiting |
 //! | panics | `panics`, and the hook [`on_panic`](crate::Builder::on_panic) | ever |
 //! | clamped timeouts | `clamped` | clients ask for more than [`max_timeout`](crate::Builder::max_timeout) |
 //! | how often the driver wakes up | [`wake_ups`](crate::Expirer::wake_ups) | it rises while nothing is due |
 //!
-//! How long they waited, and which topics: count in [`on_complete`](crate::DelayedOperation::on_complete), which knows the
-//! operation and its outcome.
+//! By topic, or by client: count in [`on_complete`](crate::DelayedOperation::on_complete), which knows the operation and its
+//! outcome.
 //!
 //! # A test
 //!
