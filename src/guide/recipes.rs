@@ -1,9 +1,11 @@
-//! Recipes. Each is as small as it gets.
+//! Recipes. Each is as small as it gets; larger ones, to run and to copy from, are the
+//! [examples](https://github.com/ixion-rs/ixion/blob/main/examples/README.md) of the repository, and are named where they belong.
 //!
 //! # A long poll
 //!
 //! The condition reads the state under its lock, the callback answers. One look is enough for each request that an event
-//! concerns; a request that wants several partitions has several keys.
+//! concerns; a request that wants several partitions has several keys. Over HTTP, with clients that hang up:
+//! [`long_poll_http`](https://github.com/ixion-rs/ixion/blob/main/examples/long_poll_http/src/main.rs).
 //!
 //! ```
 //! use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory};
@@ -39,7 +41,7 @@
 //! # Many on one key
 //!
 //! Ten thousand produce requests wait for the replicas of one partition, each for an offset. Let each wait *at* its offset, and
-//! tell the event how far it has come: it then asks only those that it reaches.
+//! tell the event how far it has come: it then asks only those that it reaches. To run: [`acks_all`](https://github.com/ixion-rs/ixion/blob/main/examples/acks_all.rs).
 //!
 //! ```
 //! # use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory, Watch};
@@ -75,7 +77,8 @@
 //! # Sessions and leases
 //!
 //! The operation *is* the session: it ends when nobody has renewed it. A renewal moves its deadline, by its key, and runs no
-//! code of yours; so it may be made under the lock of the group.
+//! code of yours; so it may be made under the lock of the group. With logging out, here and everywhere:
+//! [`sessions`](https://github.com/ixion-rs/ixion/blob/main/examples/sessions.rs).
 //!
 //! ```
 //! # use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory};
@@ -116,7 +119,11 @@
 //! # Retries
 //!
 //! A job that fails registers itself again, from its callback, with a longer timeout. Hold the purgatory by a `Weak` in what
-//! waits in it: an `Arc` would keep it alive.
+//! waits in it: an `Arc` would keep it alive. With a rate limit and dead letters:
+//! [`rate_limited_retries`](https://github.com/ixion-rs/ixion/blob/main/examples/rate_limited_retries.rs).
+//!
+//! A call over a connection is the other way round: its deadline waits, and the answer takes it out, or a broken connection
+//! forces all. See [`rpc_deadlines`](https://github.com/ixion-rs/ixion/blob/main/examples/rpc_deadlines.rs).
 //!
 //! ```
 //! use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory};
@@ -223,7 +230,7 @@
 //! # An event loop
 //!
 //! No thread: the loop asks how long it may sleep, and drives when it wakes up. Where other threads register too, the hook
-//! tells it to wake up earlier.
+//! tells it to wake up earlier. With mio: [`event_loop`](https://github.com/ixion-rs/ixion/blob/main/examples/event_loop.rs).
 //!
 //! ```
 //! use ixion::{DelayedOperation, Outcome, Purgatory};
@@ -257,7 +264,8 @@
 //! # A purgatory for each thread
 //!
 //! An operation need not be `Send`: with an `Rc` in it, its purgatory stays on one thread, as in the example of
-//! [`by_hand`](super::by_hand). Take [`shards(1)`](crate::Builder::shards), and drive it from that thread's loop.
+//! [`by_hand`](super::by_hand). Take [`shards(1)`](crate::Builder::shards), and drive it from that thread's loop, as
+//! [`thread_per_core`](https://github.com/ixion-rs/ixion/blob/main/examples/thread_per_core.rs) does.
 //!
 //! # A look-up by borrowed keys
 //!
@@ -319,7 +327,8 @@
 //! # A test
 //!
 //! Give the purgatory a [`ManualClock`](crate::ManualClock), move it, drive. To make everything happen in the same order each time,
-//! set [`shards`](crate::Builder::shards) and [`hash_seed`](crate::Builder::hash_seed).
+//! set [`shards`](crate::Builder::shards) and [`hash_seed`](crate::Builder::hash_seed). What a service does in ten thousand random
+//! steps can then be held against a model, and a seed replays it: [`simulation`](https://github.com/ixion-rs/ixion/blob/main/examples/simulation/main.rs).
 //!
 //! ```
 //! # use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory};
