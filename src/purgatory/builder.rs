@@ -345,7 +345,22 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Builder<K, O> {
         self
     }
 
-    /// Builds the purgatory.
+    /// Builds the purgatory. It starts no thread: give it to an [`Expirer`](crate::Expirer), or drive it yourself.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ixion::{Expirer, Purgatory};
+    ///
+    /// let expirer = Expirer::spawn("expirer")?;
+    /// let fetches: Purgatory<u64> = Purgatory::builder("Fetch").build();
+    /// expirer.drive(&fetches);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// Only with a panic of the clock, which is read once.
     #[must_use]
     pub fn build(self) -> Purgatory<K, O> {
         let clock = self.clock.unwrap_or_else(|| Box::new(SystemClock::new()));

@@ -112,6 +112,15 @@ pub struct Purgatory<K: Hash + Eq + 'static, O: DelayedOperation + 'static = Box
 
 impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     /// Begins to build a purgatory. The name shows in reports and in `Debug`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ixion::Purgatory;
+    ///
+    /// let fetches: Purgatory<(String, u32)> = Purgatory::builder("Fetch").build();
+    /// # drop(fetches);
+    /// ```
     pub fn builder(name: impl Into<Arc<str>>) -> Builder<K, O> {
         Builder::new(name.into())
     }
