@@ -36,7 +36,7 @@
 //! | `Sleep::reset` | [`reset_timeout`](crate::Purgatory::reset_timeout) | from any thread, by id or by key |
 //! | `time::pause`, `advance` | [`ManualClock`](crate::ManualClock) | a value that you pass, not a mode of the runtime. Works on any number of threads |
 //! | `time::interval` | register again in [`on_complete`](crate::DelayedOperation::on_complete) | |
-//! | `Notify::notified` | [`wait`](../../purgatory/struct.Purgatory.html#method.wait) on a key: registers before it looks, so no event is lost | the condition is part of it, and it has a deadline |
+//! | `Notify::notified` | [`wait`](../../purgatory/struct.Purgatory.html#method.wait) on a key: looks once more when it is on it, so no event is lost | the condition is part of it, and it has a deadline |
 //! | `Notify::notify_waiters` | [`check_and_complete`](crate::Purgatory::check_and_complete) | the condition is checked where the event is, so only those who are done are woken |
 //! | `Notify::notify_one` | [`cancel_first`](crate::Purgatory::cancel_first), or a condition that one can win | |
 //! | `oneshot` to answer | a `oneshot::Sender` in the operation, used in `on_complete` | |
