@@ -123,6 +123,7 @@
 //!
 //! * `std`, on by default: everything but [`wheel`] and [`tick`]. Without it the crate is `no_std`, needs `alloc`, and depends on
 //!   nothing.
+//! * `async`: waiting as a future, on any runtime: `Purgatory::wait`.
 //! * `test-util`: the module `testing`, the oracles that ixion's own tests compare against.
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
