@@ -4,10 +4,10 @@
 //! # The layers
 //!
 //! Calls go down, results come back as values. There are no back pointers, and nothing below calls anything above,
-//! but for the user's own two hooks. `tests/tidy.rs` reads the `use` lines and says no.
+//! but for the user's own hooks and executor. `tests/tidy.rs` reads the `use` lines and says no.
 //!
 //! ```text
-//!  front ends  kafka · testing     the public interface only
+//!  front ends  future · kafka · testing    the public interface only; the future one lock besides
 //!  the thread  expirer             std::thread lives only here
 //!  shared      purgatory ─▶ watch lists, operation ─▶ alarm, trampoline, metrics
 //!  seams       clock · sync        Instant::now only in clock; locks, atomics only in sync
