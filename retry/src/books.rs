@@ -1,0 +1,319 @@
+//! What each step of a store does, over tables that may lie in memory or in a transaction.
+
+// Public, since the traits of a public impl must be; but nobody outside can name them.
+#![allow(unreachable_pub, missing_docs)]
+
+use crate::item::{Counts, DeadLetter, Delivery, Failure, HISTORY, ItemId, Receipt};
+use crate::store::{New, Settlement, Store};
+use ixion::Tick;
+use std::error::Error;
+use std::time::Duration;
+
+/// All that is known of an item but its payload and its history.
+#[derive(Clone, Copy, Debug)]
+pub struct Item {
+    pub state: State,
+    pub pushed: Tick,
+    /// Deliveries since it was pushed or redriven.
+    pub attempt: u32,
+    /// Deliveries ever.
+    pub delivery: u64,
+    /// How often it was redriven.
+    pub round: u32,
+    /// How long it was delayed before its last delivery.
+    pub delay: Duration,
+}
+
+/// In which index an item stands, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    Waiting(Tick),
+    Leased(Tick),
+    Dead,
+}
+
+/// The indexes: each item stands in one of them, by (its time, its id). The dead have no time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Index {
+    Waiting,
+    Leased,
+    Dead,
+}
+
+/// A place with tables that change together or not at all.
+pub trait Transact: Send + Sync + 'static {
+    type Error: Error + Send + Sync + 'static;
+    type Reading<'a>: Look<Error = Self::Error>;
+    type Writing<'a>: Tables<Error = Self::Error>;
+
+    /// Runs a step that changes tables. If it fails, nothing has changed. It may run on another thread, with the steps of
+    /// others.
+    fn write<R: Send + 'static>(
+        &self,
+        step: impl FnOnce(&mut Self::Writing<'_>) -> Result<R, Self::Error> + Send + 'static,
+    ) -> Result<R, Self::Error>;
+
+    /// Runs a step that changes nothing.
+    fn read<R>(
+        &self,
+        step: impl FnOnce(&Self::Reading<'_>) -> Result<R, Self::Error>,
+    ) -> Result<R, Self::Error>;
+}
+
+/// The tables, to read.
+pub trait Look {
+    type Error;
+
+    fn item(&self, id: ItemId) -> Result<Option<Item>, Self::Error>;
+    fn payload(&self, id: ItemId) -> Result<Vec<u8>, Self::Error>;
+    /// The failures of an item, the earliest first.
+    fn history(&self, id: ItemId) -> Result<Vec<Failure>, Self::Error>;
+    /// Up to `n` entries after the given place, in order.
+    fn entries(
+        &self,
+        index: Index,
+        after: Option<(Tick, ItemId)>,
+        n: usize,
+    ) -> Result<Vec<(Tick, ItemId)>, Self::Error>;
+    fn len(&self, index: Index) -> Result<usize, Self::Error>;
+}
+
+/// The tables, to change.
+pub trait Tables: Look {
+    /// A name that no item had before.
+    fn next_id(&mut self) -> Result<ItemId, Self::Error>;
+    fn put_item(&mut self, id: ItemId, item: Item) -> Result<(), Self::Error>;
+    fn put_payload(&mut self, id: ItemId, payload: Vec<u8>) -> Result<(), Self::Error>;
+    fn put_history(&mut self, id: ItemId, history: Vec<Failure>) -> Result<(), Self::Error>;
+    /// Removes the item, its payload and its history.
+    fn remove(&mut self, id: ItemId) -> Result<(), Self::Error>;
+    fn enter(&mut self, index: Index, at: Tick, id: ItemId) -> Result<(), Self::Error>;
+    fn leave(&mut self, index: Index, at: Tick, id: ItemId) -> Result<(), Self::Error>;
+}
+
+impl State {
+    fn place(self) -> (Index, Tick) {
+        match self {
+            State::Waiting(due) => (Index::Waiting, due),
+            State::Leased(until) => (Index::Leased, until),
+            State::Dead => (Index::Dead, Tick::ZERO),
+        }
+    }
+}
+
+impl<S: Transact> Store for S {
+    type Error = <S as Transact>::Error;
+
+    fn push(&self, payload: &[u8], new: New) -> Result<ItemId, Self::Error> {
+        let payload = payload.to_vec();
+        self.write(move |tables| push(tables, payload, new))
+    }
+
+    fn take(
+        &self,
+        now: Tick,
+        n: usize,
+        max_in_flight: usize,
+        until: Tick,
+    ) -> Result<Vec<Delivery>, Self::Error> {
+        self.write(move |tables| take(tables, now, n, max_in_flight, until))
+    }
+
+    fn settle(&self, receipt: &Receipt, now: Tick, settlement: Settlement) -> Result<bool, Self::Error> {
+        let receipt = *receipt;
+        self.write(move |tables| settle(tables, receipt, now, false, settlement))
+    }
+
+    fn overdue(&self, now: Tick, n: usize) -> Result<Vec<Receipt>, Self::Error> {
+        self.read(|tables| overdue(tables, now, n))
+    }
+
+    fn reap(&self, receipt: &Receipt, now: Tick, settlement: Settlement) -> Result<bool, Self::Error> {
+        let receipt = *receipt;
+        self.write(move |tables| settle(tables, receipt, now, true, settlement))
+    }
+
+    fn next_change(&self, now: Tick) -> Result<Option<Tick>, Self::Error> {
+        self.read(|tables| next_change(tables, now))
+    }
+
+    fn dead_letters(&self, after: Option<ItemId>, n: usize) -> Result<Vec<DeadLetter>, Self::Error> {
+        self.read(|tables| dead_letters(tables, after, n))
+    }
+
+    fn redrive(&self, id: ItemId, now: Tick) -> Result<bool, Self::Error> {
+        self.write(move |tables| redrive(tables, id, now))
+    }
+
+    fn purge(&self, id: ItemId) -> Result<bool, Self::Error> {
+        self.write(move |tables| purge(tables, id))
+    }
+
+    fn counts(&self) -> Result<Counts, Self::Error> {
+        self.read(|tables| counts(tables))
+    }
+}
+
+fn push<T: Tables>(tables: &mut T, payload: Vec<u8>, new: New) -> Result<ItemId, T::Error> {
+    let id = tables.next_id()?;
+    tables.put_payload(id, payload)?;
+    let item = Item {
+        state: new.due.map_or(State::Dead, State::Waiting),
+        pushed: new.pushed,
+        attempt: new.attempt,
+        delivery: 0,
+        round: 0,
+        delay: new.delay,
+    };
+    if let Some(failure) = new.failure {
+        tables.put_history(id, vec![failure])?;
+    }
+    let (index, at) = item.state.place();
+    tables.enter(index, at, id)?;
+    tables.put_item(id, item)?;
+    Ok(id)
+}
+
+fn take<T: Tables>(
+    tables: &mut T,
+    now: Tick,
+    n: usize,
+    max_in_flight: usize,
+    until: Tick,
+) -> Result<Vec<Delivery>, T::Error> {
+    let room = max_in_flight.saturating_sub(tables.len(Index::Leased)?);
+    let mut deliveries = Vec::new();
+    for (due, id) in tables.entries(Index::Waiting, None, n.min(room))? {
+        if due > now {
+            break;
+        }
+        let Some(mut item) = tables.item(id)? else { continue };
+        item.attempt = item.attempt.saturating_add(1);
+        item.delivery += 1;
+        let receipt = receipt(id, &item);
+        move_to(tables, id, item, State::Leased(until))?;
+        deliveries.push(Delivery { payload: tables.payload(id)?, receipt });
+    }
+    Ok(deliveries)
+}
+
+/// `is_over` tells whether the receipt must have run out, or must not.
+fn settle<T: Tables>(
+    tables: &mut T,
+    given: Receipt,
+    now: Tick,
+    is_over: bool,
+    settlement: Settlement,
+) -> Result<bool, T::Error> {
+    let Some(mut item) = tables.item(given.id)? else { return Ok(false) };
+    let State::Leased(until) = item.state else { return Ok(false) };
+    if item.delivery != given.delivery || (until <= now) != is_over {
+        return Ok(false);
+    }
+    let state = match settlement {
+        Settlement::Done => {
+            let (index, at) = item.state.place();
+            tables.leave(index, at, given.id)?;
+            tables.remove(given.id)?;
+            return Ok(true);
+        }
+        Settlement::Extend(until) => State::Leased(until),
+        Settlement::Retry { due, delay, failure } => {
+            item.delay = delay;
+            note(tables, given.id, failure)?;
+            State::Waiting(due)
+        }
+        Settlement::Bury(failure) => {
+            note(tables, given.id, failure)?;
+            State::Dead
+        }
+    };
+    move_to(tables, given.id, item, state)?;
+    Ok(true)
+}
+
+fn overdue<T: Look>(tables: &T, now: Tick, n: usize) -> Result<Vec<Receipt>, T::Error> {
+    let mut receipts = Vec::new();
+    for (until, id) in tables.entries(Index::Leased, None, n)? {
+        if until > now {
+            break;
+        }
+        if let Some(item) = tables.item(id)? {
+            receipts.push(receipt(id, &item));
+        }
+    }
+    Ok(receipts)
+}
+
+fn next_change<T: Look>(tables: &T, now: Tick) -> Result<Option<Tick>, T::Error> {
+    let last_now = Some((now, ItemId::from_u64(u64::MAX)));
+    let first = |index| Ok(tables.entries(index, last_now, 1)?.first().map(|(at, _)| *at));
+    let (due, until) = (first(Index::Waiting)?, first(Index::Leased)?);
+    Ok(due.into_iter().chain(until).min())
+}
+
+fn dead_letters<T: Look>(tables: &T, after: Option<ItemId>, n: usize) -> Result<Vec<DeadLetter>, T::Error> {
+    let mut letters = Vec::new();
+    for (_, id) in tables.entries(Index::Dead, after.map(|id| (Tick::ZERO, id)), n)? {
+        if let Some(item) = tables.item(id)? {
+            let (payload, history) = (tables.payload(id)?, tables.history(id)?);
+            letters.push(DeadLetter { id, payload, attempts: item.attempt, history });
+        }
+    }
+    Ok(letters)
+}
+
+fn redrive<T: Tables>(tables: &mut T, id: ItemId, now: Tick) -> Result<bool, T::Error> {
+    let Some(mut item) = tables.item(id)?.filter(|item| item.state == State::Dead) else { return Ok(false) };
+    item.attempt = 0;
+    item.round = item.round.saturating_add(1);
+    item.delay = Duration::ZERO;
+    item.pushed = now;
+    move_to(tables, id, item, State::Waiting(now))?;
+    Ok(true)
+}
+
+fn purge<T: Tables>(tables: &mut T, id: ItemId) -> Result<bool, T::Error> {
+    let Some(item) = tables.item(id)?.filter(|item| item.state == State::Dead) else { return Ok(false) };
+    let (index, at) = item.state.place();
+    tables.leave(index, at, id)?;
+    tables.remove(id)?;
+    Ok(true)
+}
+
+fn counts<T: Look>(tables: &T) -> Result<Counts, T::Error> {
+    Ok(Counts {
+        waiting: tables.len(Index::Waiting)?,
+        in_flight: tables.len(Index::Leased)?,
+        dead: tables.len(Index::Dead)?,
+    })
+}
+
+fn receipt(id: ItemId, item: &Item) -> Receipt {
+    Receipt {
+        id,
+        delivery: item.delivery,
+        attempt: item.attempt,
+        previous: item.delay,
+        round: item.round,
+        pushed: item.pushed,
+    }
+}
+
+fn note<T: Tables>(tables: &mut T, id: ItemId, failure: Failure) -> Result<(), T::Error> {
+    let mut history = tables.history(id)?;
+    if history.len() >= HISTORY {
+        history.remove(0);
+    }
+    history.push(failure);
+    tables.put_history(id, history)
+}
+
+fn move_to<T: Tables>(tables: &mut T, id: ItemId, mut item: Item, state: State) -> Result<(), T::Error> {
+    let (index, at) = item.state.place();
+    tables.leave(index, at, id)?;
+    item.state = state;
+    let (index, at) = state.place();
+    tables.enter(index, at, id)?;
+    tables.put_item(id, item)
+}

@@ -1,0 +1,377 @@
+//! The queue, as its users see it.
+
+use crate::backoff::{Backoff, Failed, Verdict};
+use crate::clock::UnixClock;
+use crate::item::{Counts, DeadLetter, Delivery, Failure, ItemId, Receipt};
+use crate::shared::{ErrorHook, Shared, Takable};
+use crate::store::{New, Settlement, Store};
+use ixion::{Clock, Expirer, Purgatory, WaitError};
+use parking_lot::Mutex;
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Items that are delivered when they are due, to one worker at a time, until one says that it is done.
+///
+/// *At least once, through any crash that the store outlives.* An item leaves the queue when its delivery is
+/// [acknowledged](RetryQueue::ack) in time. If it is [given back](RetryQueue::nack), or its visibility runs out, it has failed: the
+/// [`Backoff`] decides whether it becomes due again, and when, or goes to the dead letter. That happens when it
+/// fails, whether or not anybody takes.
+///
+/// Items come in the order of their due times, those with the same in the order of pushing. A receipt that was used
+/// or has run out changes nothing.
+///
+/// Nobody polls: a taker waits in an [`ixion::Purgatory`], and one timer is set to the next moment at which the store has
+/// something to give out or to take back.
+///
+/// # Examples
+///
+/// ```
+/// use ixion::ManualClock;
+/// use ixion_retry::{Backoff, MemoryStore, RetryQueue};
+/// use std::time::Duration;
+///
+/// const MINUTE: Duration = Duration::from_secs(60);
+/// let clock = ManualClock::new();
+/// let backoff = Backoff::fixed(MINUTE).max_attempts(2);
+/// let queue = RetryQueue::builder(MemoryStore::new()).backoff(backoff).clock(clock.clone()).build();
+/// queue.push(b"pay 17", Duration::ZERO)?;
+///
+/// let first = queue.try_take(1, MINUTE)?.remove(0);
+/// queue.nack(&first.receipt, "the bank is closed")?;
+/// assert!(queue.try_take(1, MINUTE)?.is_empty(), "not due yet");
+///
+/// clock.advance(MINUTE);
+/// let second = queue.try_take(1, MINUTE)?.remove(0);
+/// assert_eq!((second.payload.as_slice(), second.receipt.attempt()), (&b"pay 17"[..], 2));
+/// assert!(!queue.ack(&first.receipt)?, "that receipt was used");
+///
+/// clock.advance(MINUTE); // nobody acknowledges
+/// queue.drive();
+/// let dead = &queue.dead_letters(None, 10)?[0];
+/// let reasons: Vec<&str> = dead.history.iter().map(|failure| failure.reason.as_str()).collect();
+/// assert_eq!(reasons, ["the bank is closed", "not acknowledged in time"]);
+/// # Ok::<(), std::convert::Infallible>(())
+/// ```
+#[must_use]
+pub struct RetryQueue<S: Store> {
+    shared: Arc<Shared<S>>,
+    /// Drives the purgatory, unless the owner does.
+    expirer: Option<Expirer>,
+}
+
+/// Makes a [`RetryQueue`].
+#[must_use]
+pub struct Builder<S> {
+    store: S,
+    backoff: Backoff,
+    max_in_flight: usize,
+    clock: Arc<dyn Clock>,
+    on_error: ErrorHook,
+}
+
+impl<S: Store> RetryQueue<S> {
+    /// Starts to make a queue on a store.
+    pub fn builder(store: S) -> Builder<S> {
+        Builder {
+            store,
+            backoff: Backoff::default(),
+            max_in_flight: usize::MAX,
+            clock: Arc::new(UnixClock::new()),
+            on_error: Box::new(|error| eprintln!("ixion-retry: the store has refused a step: {error}")),
+        }
+    }
+
+    /// Adds an item that is due after the delay.
+    ///
+    /// # Errors
+    ///
+    /// The store's. The item may have been added all the same.
+    pub fn push(&self, payload: &[u8], delay: Duration) -> Result<ItemId, S::Error> {
+        let shared = &self.shared;
+        let now = shared.clock.elapsed();
+        let due = shared.tick_after(now, delay);
+        let id = shared.store.push(payload, New { due: Some(due), ..New::at(shared.tick(now)) })?;
+        shared.becomes_due(due);
+        Ok(id)
+    }
+
+    /// Adds an item that has failed elsewhere, in its delivery `attempt` (1 for the first): the policy decides when it is
+    /// due, or that it is dead.
+    ///
+    /// # Errors
+    ///
+    /// As [`push`](RetryQueue::push).
+    pub fn push_failed(
+        &self,
+        payload: &[u8],
+        attempt: u32,
+        reason: impl Into<String>,
+    ) -> Result<ItemId, S::Error> {
+        let shared = &self.shared;
+        let now = shared.clock.elapsed();
+        let failed = Failed { attempt, ..Failed::default() };
+        // The store gives it a name only now, so there is no better salt.
+        let (due, delay) = match shared.backoff.decide(failed, fastrand::u64(..)) {
+            Verdict::Retry(delay) => (Some(shared.tick_after(now, delay)), delay),
+            Verdict::Dead(_) => (None, Duration::ZERO),
+        };
+        let failure = Failure { round: 0, attempt, at: shared.tick(now), reason: reason.into() };
+        let new = New { due, attempt, delay, failure: Some(failure), ..New::at(shared.tick(now)) };
+        let id = shared.store.push(payload, new)?;
+        if let Some(due) = due {
+            shared.becomes_due(due);
+        }
+        Ok(id)
+    }
+
+    /// Takes up to `n` items that are due, each for so long. Does not wait.
+    ///
+    /// # Errors
+    ///
+    /// The store's. Items that were taken all the same come back when their time runs out.
+    pub fn try_take(&self, n: usize, visibility: Duration) -> Result<Vec<Delivery>, S::Error> {
+        self.shared.try_take(n, visibility)
+    }
+
+    /// Takes up to `n` items that are due, each for so long, and waits for the first until `timeout` is over: then there
+    /// are none. After [`close`](RetryQueue::close) it does not wait.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_take`](RetryQueue::try_take).
+    ///
+    /// # Cancel safety
+    ///
+    /// Items are taken by the poll that returns them: a future that is dropped has taken none.
+    pub async fn take(
+        &self,
+        n: usize,
+        visibility: Duration,
+        timeout: Duration,
+    ) -> Result<Vec<Delivery>, S::Error> {
+        if n == 0 {
+            return Ok(Vec::new());
+        }
+        let look = || match self.shared.try_take(n, visibility) {
+            Ok(none) if none.is_empty() => None,
+            taken => Some(taken),
+        };
+        match self.shared.purgatory.wait(timeout, [Takable], look).await {
+            Ok(taken) => taken,
+            Err(WaitError::Elapsed) => Ok(Vec::new()),
+            Err(_) => self.shared.try_take(n, visibility),
+        }
+    }
+
+    /// Does what [`take`](RetryQueue::take) does, and blocks the thread while it waits.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_take`](RetryQueue::try_take).
+    pub fn take_blocking(
+        &self,
+        n: usize,
+        visibility: Duration,
+        timeout: Duration,
+    ) -> Result<Vec<Delivery>, S::Error> {
+        pollster::block_on(self.take(n, visibility, timeout))
+    }
+
+    /// Says that a delivery is done: the item is gone. `false`: the receipt had run out or was used.
+    ///
+    /// # Errors
+    ///
+    /// The store's. Whether the item is gone shows when its time runs out.
+    pub fn ack(&self, receipt: &Receipt) -> Result<bool, S::Error> {
+        let shared = &self.shared;
+        let is_done = shared.store.settle(receipt, shared.now(), Settlement::Done)?;
+        if is_done {
+            shared.has_room();
+        }
+        Ok(is_done)
+    }
+
+    /// Says that a delivery has failed, and why: the policy decides. `false` as in [`ack`](RetryQueue::ack).
+    ///
+    /// # Errors
+    ///
+    /// As [`ack`](RetryQueue::ack).
+    pub fn nack(&self, receipt: &Receipt, reason: impl Into<String>) -> Result<bool, S::Error> {
+        self.give_back(receipt, None, reason.into())
+    }
+
+    /// Says that a delivery has failed, and why; it is due again after the delay, if the policy has an attempt left.
+    /// `false` as in [`ack`](RetryQueue::ack).
+    ///
+    /// # Errors
+    ///
+    /// As [`ack`](RetryQueue::ack).
+    pub fn nack_after(
+        &self,
+        receipt: &Receipt,
+        delay: Duration,
+        reason: impl Into<String>,
+    ) -> Result<bool, S::Error> {
+        self.give_back(receipt, Some(delay), reason.into())
+    }
+
+    fn give_back(
+        &self,
+        receipt: &Receipt,
+        delay: Option<Duration>,
+        reason: String,
+    ) -> Result<bool, S::Error> {
+        let shared = &self.shared;
+        let now = shared.clock.elapsed();
+        let settlement = shared.after_failure(receipt, now, delay, reason);
+        let due = settlement.due();
+        let is_back = shared.store.settle(receipt, shared.tick(now), settlement)?;
+        if is_back {
+            shared.has_room();
+            due.into_iter().for_each(|due| shared.becomes_due(due));
+        }
+        Ok(is_back)
+    }
+
+    /// Keeps a delivery for so long from now. `false` as in [`ack`](RetryQueue::ack).
+    ///
+    /// # Errors
+    ///
+    /// As [`ack`](RetryQueue::ack).
+    pub fn extend(&self, receipt: &Receipt, visibility: Duration) -> Result<bool, S::Error> {
+        let shared = &self.shared;
+        let now = shared.clock.elapsed();
+        let until = shared.tick_after(now, visibility);
+        let is_extended = shared.store.settle(receipt, shared.tick(now), Settlement::Extend(until))?;
+        if is_extended {
+            shared.set_alarm(until);
+        }
+        Ok(is_extended)
+    }
+
+    /// Returns up to `n` of the dead, by id, from after the given one on.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub fn dead_letters(&self, after: Option<ItemId>, n: usize) -> Result<Vec<DeadLetter>, S::Error> {
+        self.shared.store.dead_letters(after, n)
+    }
+
+    /// Makes a dead item due, with a fresh budget of attempts and of age; its history stays. `false` if it is not dead.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub fn redrive(&self, id: ItemId) -> Result<bool, S::Error> {
+        let shared = &self.shared;
+        let now = shared.now();
+        let is_redriven = shared.store.redrive(id, now)?;
+        if is_redriven {
+            shared.becomes_due(now);
+        }
+        Ok(is_redriven)
+    }
+
+    /// Forgets a dead item. `false` if it is not dead.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub fn purge(&self, id: ItemId) -> Result<bool, S::Error> {
+        self.shared.store.purge(id)
+    }
+
+    /// Returns how many items there are.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub fn counts(&self) -> Result<Counts, S::Error> {
+        self.shared.store.counts()
+    }
+
+    /// Lets what is due by the clock happen: what a queue that was [started](Builder::start) does by itself.
+    pub fn drive(&self) {
+        while self.shared.purgatory.expire().more {}
+    }
+
+    /// Returns how long it takes until [`drive`](RetryQueue::drive) has something to do.
+    #[must_use]
+    pub fn time_to_next(&self) -> Option<Duration> {
+        self.shared.purgatory.time_to_next()
+    }
+
+    /// Lets all takers go, and every one that comes. Everything else goes on, but nothing is taken back any more when
+    /// its time runs out.
+    pub fn close(&self) {
+        self.shared.purgatory.shutdown();
+    }
+}
+
+impl<S: Store> Drop for RetryQueue<S> {
+    fn drop(&mut self) {
+        // The alarm waits in the purgatory and holds what it belongs to.
+        self.close();
+    }
+}
+
+impl<S: Store> fmt::Debug for RetryQueue<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RetryQueue").field("has_thread", &self.expirer.is_some()).finish_non_exhaustive()
+    }
+}
+
+impl<S: Store> Builder<S> {
+    /// Decides when what has failed is due again. The default is [`Backoff::standard`], which never gives up.
+    pub fn backoff(mut self, backoff: Backoff) -> Self {
+        self.backoff = backoff;
+        self
+    }
+
+    /// Lets no more items than this be in flight at once. The default knows no limit.
+    pub fn max_in_flight(mut self, items: usize) -> Self {
+        self.max_in_flight = items;
+        self
+    }
+
+    /// Takes another clock than [`UnixClock`]. A store that outlives the process needs one that goes on where it was.
+    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Is told why a store has refused to take back what has run out; it is asked again a second later. The default
+    /// prints.
+    pub fn on_error(mut self, hook: impl Fn(&dyn Error) + Send + Sync + 'static) -> Self {
+        self.on_error = Box::new(hook);
+        self
+    }
+
+    /// Makes a queue that its owner [drives](RetryQueue::drive).
+    pub fn build(self) -> RetryQueue<S> {
+        let Builder { store, backoff, max_in_flight, clock, on_error } = self;
+        let purgatory = Purgatory::builder("RetryQueue").shards(1).clock(Arc::clone(&clock)).build();
+        let alarms = Mutex::default();
+        let shared = Arc::new(Shared { store, backoff, max_in_flight, clock, on_error, purgatory, alarms });
+        // What the store had from before.
+        shared.set_alarm(shared.now());
+        RetryQueue { shared, expirer: None }
+    }
+
+    /// Makes a queue that drives itself, by a thread of its own.
+    ///
+    /// # Errors
+    ///
+    /// No thread can be started.
+    pub fn start(self) -> io::Result<RetryQueue<S>> {
+        let expirer = Expirer::spawn("ixion-retry")?;
+        let mut queue = self.build();
+        expirer.drive(&queue.shared.purgatory);
+        queue.expirer = Some(expirer);
+        Ok(queue)
+    }
+}

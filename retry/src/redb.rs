@@ -1,0 +1,309 @@
+//! A store in a file, by redb.
+
+use crate::books::{Index, Item, Look, State, Tables, Transact};
+use crate::item::{Failure, ItemId};
+use ixion::Tick;
+use parking_lot::Mutex;
+use redb::{
+    Database, Key, ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable, ReadableTableMetadata,
+    Table, TableDefinition, Value, WriteTransaction,
+};
+use std::error::Error;
+use std::fmt;
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Keeps the items in a file, for one process at a time; what it has answered is on the disk.
+///
+/// Each step that changes something is synced before it answers (`fsync`: redb's `Durability::Immediate`). Steps that other
+/// threads ask for meanwhile are made together and synced once: so throughput grows with the threads, and with the
+/// items of a [`try_take`](crate::RetryQueue::try_take).
+///
+/// redb was chosen and not a log-structured tree, because a queue deletes at its front, where such a tree has to go through
+/// what was deleted before.
+pub struct RedbStore {
+    database: Database,
+    /// Steps that wait to be made.
+    steps: Mutex<Vec<Step>>,
+    /// Held by who makes the steps of all.
+    turn: Mutex<()>,
+}
+
+/// Why the file could not be opened, read or written.
+#[derive(Clone, Debug)]
+pub struct RedbError(Arc<redb::Error>);
+
+/// A step of a thread that waits for it.
+struct Step {
+    /// Keeps what it returns for the thread that waits.
+    make: Make,
+    /// Whether it is on the disk.
+    end: Arc<Mutex<Option<Result<(), RedbError>>>>,
+}
+
+type Make = Box<dyn FnOnce(&WriteTransaction) -> Result<(), RedbError> + Send>;
+
+type Place = (u64, u64);
+/// State, its time, pushed, attempt, delivery, round, and the delay in seconds and nanoseconds.
+type StoredItem = (u8, u64, u64, u32, u64, u32, u64, u32);
+/// Round, attempt, at, reason.
+type StoredFailure = (u32, u32, u64, String);
+
+const LAST_ID: TableDefinition<'_, (), u64> = TableDefinition::new("last id");
+const ITEMS: TableDefinition<'_, u64, StoredItem> = TableDefinition::new("items");
+const PAYLOADS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("payloads");
+const HISTORIES: TableDefinition<'_, u64, Vec<StoredFailure>> = TableDefinition::new("histories");
+const WAITING: TableDefinition<'_, Place, ()> = TableDefinition::new("waiting");
+const LEASED: TableDefinition<'_, Place, ()> = TableDefinition::new("leased");
+const DEAD: TableDefinition<'_, Place, ()> = TableDefinition::new("dead");
+
+impl RedbStore {
+    /// Opens the file, or makes it.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read or written, is no file of redb's, or is open already.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, RedbError> {
+        let database = Database::create(path)?;
+        let transaction = database.begin_write()?;
+        // So that a reader finds them.
+        transaction.open(LAST_ID)?;
+        transaction.open(ITEMS)?;
+        transaction.open(PAYLOADS)?;
+        transaction.open(HISTORIES)?;
+        for index in [WAITING, LEASED, DEAD] {
+            transaction.open(index)?;
+        }
+        transaction.commit()?;
+        Ok(RedbStore { database, steps: Mutex::default(), turn: Mutex::default() })
+    }
+
+    /// Makes all steps that wait, in one transaction.
+    fn make_steps(&self) {
+        let steps = std::mem::take(&mut *self.steps.lock());
+        let (makes, ends): (Vec<_>, Vec<_>) = steps.into_iter().map(|step| (step.make, step.end)).unzip();
+        let end = self.make_all(makes);
+        ends.into_iter().for_each(|waits| *waits.lock() = Some(end.clone()));
+    }
+
+    fn make_all(&self, makes: Vec<Make>) -> Result<(), RedbError> {
+        let transaction = self.database.begin_write()?;
+        for make in makes {
+            make(&transaction)?;
+        }
+        Ok(transaction.commit()?)
+    }
+}
+
+impl Transact for RedbStore {
+    type Error = RedbError;
+    type Reading<'a> = Opened<'a, ReadTransaction>;
+    type Writing<'a> = Opened<'a, WriteTransaction>;
+
+    fn write<R: Send + 'static>(
+        &self,
+        step: impl FnOnce(&mut Self::Writing<'_>) -> Result<R, RedbError> + Send + 'static,
+    ) -> Result<R, RedbError> {
+        let (answer, end) = (Arc::new(Mutex::new(None)), Arc::default());
+        let keep = Arc::clone(&answer);
+        let make = Box::new(move |transaction: &WriteTransaction| {
+            *keep.lock() = Some(step(&mut Opened(transaction))?);
+            Ok(())
+        });
+        self.steps.lock().push(Step { make, end: Arc::clone(&end) });
+        // Whoever has the turn now does not see this step, and is on its way to the disk. The next one makes it with all that
+        // have come until then: most likely another thread.
+        let turn = self.turn.lock();
+        if end.lock().is_none() {
+            self.make_steps();
+        }
+        drop(turn);
+        let end = end.lock().take();
+        end.expect("the step was among those made")?;
+        let answer = answer.lock().take();
+        Ok(answer.expect("the step was made"))
+    }
+
+    fn read<R>(&self, step: impl FnOnce(&Self::Reading<'_>) -> Result<R, RedbError>) -> Result<R, RedbError> {
+        step(&Opened(&self.database.begin_read()?))
+    }
+}
+
+/// The tables of a transaction.
+#[allow(
+    unreachable_pub,
+    missing_debug_implementations,
+    reason = "named by a public trait that nobody outside can name"
+)]
+pub struct Opened<'a, T>(&'a T);
+
+/// A transaction, to read or to write.
+#[allow(unreachable_pub, reason = "as above")]
+pub trait Opens {
+    type Table<'t, K: Key + 'static, V: Value + 'static>: ReadableTable<K, V> + ReadableTableMetadata
+    where
+        Self: 't;
+
+    fn open<K: Key + 'static, V: Value + 'static>(
+        &self,
+        table: TableDefinition<'_, K, V>,
+    ) -> Result<Self::Table<'_, K, V>, RedbError>;
+}
+
+impl Opens for ReadTransaction {
+    type Table<'t, K: Key + 'static, V: Value + 'static> = ReadOnlyTable<K, V>;
+
+    fn open<K: Key + 'static, V: Value + 'static>(
+        &self,
+        table: TableDefinition<'_, K, V>,
+    ) -> Result<ReadOnlyTable<K, V>, RedbError> {
+        Ok(self.open_table(table)?)
+    }
+}
+
+impl Opens for WriteTransaction {
+    type Table<'t, K: Key + 'static, V: Value + 'static> = Table<'t, K, V>;
+
+    fn open<K: Key + 'static, V: Value + 'static>(
+        &self,
+        table: TableDefinition<'_, K, V>,
+    ) -> Result<Table<'_, K, V>, RedbError> {
+        Ok(self.open_table(table)?)
+    }
+}
+
+impl<T: Opens> Look for Opened<'_, T> {
+    type Error = RedbError;
+
+    fn item(&self, id: ItemId) -> Result<Option<Item>, RedbError> {
+        Ok(self.0.open(ITEMS)?.get(id.as_u64())?.map(|stored| from_stored(stored.value())))
+    }
+
+    fn payload(&self, id: ItemId) -> Result<Vec<u8>, RedbError> {
+        Ok(self.0.open(PAYLOADS)?.get(id.as_u64())?.map(|stored| stored.value().to_vec()).unwrap_or_default())
+    }
+
+    fn history(&self, id: ItemId) -> Result<Vec<Failure>, RedbError> {
+        let histories = self.0.open(HISTORIES)?;
+        let Some(stored) = histories.get(id.as_u64())? else { return Ok(Vec::new()) };
+        let failure = |(round, attempt, at, reason)| Failure { round, attempt, at: Tick::new(at), reason };
+        Ok(stored.value().into_iter().map(failure).collect())
+    }
+
+    fn entries(
+        &self,
+        index: Index,
+        after: Option<(Tick, ItemId)>,
+        n: usize,
+    ) -> Result<Vec<(Tick, ItemId)>, RedbError> {
+        let from = after.map_or(Bound::Unbounded, |(at, id)| Bound::Excluded((at.as_u64(), id.as_u64())));
+        let mut entries = Vec::new();
+        for entry in self.0.open(table(index))?.range((from, Bound::Unbounded))?.take(n) {
+            let (at, id) = entry?.0.value();
+            entries.push((Tick::new(at), ItemId::from_u64(id)));
+        }
+        Ok(entries)
+    }
+
+    fn len(&self, index: Index) -> Result<usize, RedbError> {
+        Ok(usize::try_from(self.0.open(table(index))?.len()?).unwrap_or(usize::MAX))
+    }
+}
+
+impl Tables for Opened<'_, WriteTransaction> {
+    fn next_id(&mut self) -> Result<ItemId, RedbError> {
+        let mut last = self.0.open(LAST_ID)?;
+        let id = last.get(())?.map_or(0, |stored| stored.value()) + 1;
+        last.insert((), id)?;
+        Ok(ItemId::from_u64(id))
+    }
+
+    fn put_item(&mut self, id: ItemId, item: Item) -> Result<(), RedbError> {
+        self.0.open(ITEMS)?.insert(id.as_u64(), to_stored(item))?;
+        Ok(())
+    }
+
+    fn put_payload(&mut self, id: ItemId, payload: Vec<u8>) -> Result<(), RedbError> {
+        self.0.open(PAYLOADS)?.insert(id.as_u64(), payload.as_slice())?;
+        Ok(())
+    }
+
+    fn put_history(&mut self, id: ItemId, history: Vec<Failure>) -> Result<(), RedbError> {
+        let stored = |failure: Failure| (failure.round, failure.attempt, failure.at.as_u64(), failure.reason);
+        self.0.open(HISTORIES)?.insert(id.as_u64(), history.into_iter().map(stored).collect::<Vec<_>>())?;
+        Ok(())
+    }
+
+    fn remove(&mut self, id: ItemId) -> Result<(), RedbError> {
+        self.0.open(ITEMS)?.remove(id.as_u64())?;
+        self.0.open(PAYLOADS)?.remove(id.as_u64())?;
+        self.0.open(HISTORIES)?.remove(id.as_u64())?;
+        Ok(())
+    }
+
+    fn enter(&mut self, index: Index, at: Tick, id: ItemId) -> Result<(), RedbError> {
+        self.0.open(table(index))?.insert((at.as_u64(), id.as_u64()), ())?;
+        Ok(())
+    }
+
+    fn leave(&mut self, index: Index, at: Tick, id: ItemId) -> Result<(), RedbError> {
+        self.0.open(table(index))?.remove((at.as_u64(), id.as_u64()))?;
+        Ok(())
+    }
+}
+
+fn table(index: Index) -> TableDefinition<'static, Place, ()> {
+    match index {
+        Index::Waiting => WAITING,
+        Index::Leased => LEASED,
+        Index::Dead => DEAD,
+    }
+}
+
+fn to_stored(item: Item) -> StoredItem {
+    let (state, at) = match item.state {
+        State::Waiting(due) => (0, due),
+        State::Leased(until) => (1, until),
+        State::Dead => (2, Tick::ZERO),
+    };
+    let delay = item.delay;
+    let (seconds, nanos) = (delay.as_secs(), delay.subsec_nanos());
+    (state, at.as_u64(), item.pushed.as_u64(), item.attempt, item.delivery, item.round, seconds, nanos)
+}
+
+fn from_stored((state, at, pushed, attempt, delivery, round, seconds, nanos): StoredItem) -> Item {
+    let at = Tick::new(at);
+    let state = match state {
+        0 => State::Waiting(at),
+        1 => State::Leased(at),
+        _ => State::Dead,
+    };
+    let delay = Duration::from_secs(seconds).saturating_add(Duration::from_nanos(u64::from(nanos)));
+    Item { state, pushed: Tick::new(pushed), attempt, delivery, round, delay }
+}
+
+impl fmt::Debug for RedbStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedbStore").finish_non_exhaustive()
+    }
+}
+
+impl<E: Into<redb::Error>> From<E> for RedbError {
+    fn from(error: E) -> Self {
+        RedbError(Arc::new(error.into()))
+    }
+}
+
+impl fmt::Display for RedbError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Error for RedbError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&*self.0)
+    }
+}

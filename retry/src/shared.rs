@@ -1,0 +1,164 @@
+//! What a queue shares with its takers and its alarms: policy, time and waking round a store.
+
+use crate::backoff::{Backoff, Failed, Verdict};
+use crate::item::{Delivery, Failure, Receipt};
+use crate::store::{Settlement, Store};
+use ixion::{BoxedOperation, Clock, DelayedOperation, Outcome, Purgatory, Tick};
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) type ErrorHook = Box<dyn Fn(&dyn Error) + Send + Sync>;
+
+/// What takers wait for: that there may be something to take.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Takable;
+
+pub(crate) struct Shared<S: Store> {
+    pub(crate) store: S,
+    pub(crate) backoff: Backoff,
+    pub(crate) max_in_flight: usize,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) on_error: ErrorHook,
+    pub(crate) purgatory: Purgatory<Takable>,
+    /// For when alarms are set: each is earlier than those that were set when it was.
+    pub(crate) alarms: Mutex<BTreeSet<Tick>>,
+}
+
+/// An operation that nothing completes but its time.
+struct Alarm<S: Store> {
+    at: Tick,
+    shared: Arc<Shared<S>>,
+}
+
+/// How many receipts that ran out are taken back in one step.
+const REAP: usize = 64;
+/// How long it takes to ask a store again that has refused.
+const AGAIN: Duration = Duration::from_secs(1);
+/// The reason of a failure that no worker has spoken of.
+const NOT_IN_TIME: &str = "not acknowledged in time";
+
+impl<S: Store> Shared<S> {
+    pub(crate) fn now(&self) -> Tick {
+        self.tick(self.clock.elapsed())
+    }
+
+    pub(crate) fn tick(&self, now: Duration) -> Tick {
+        self.clock.resolution().floor(now)
+    }
+
+    pub(crate) fn tick_after(&self, now: Duration, span: Duration) -> Tick {
+        self.clock.resolution().ceil(now.saturating_add(span))
+    }
+
+    pub(crate) fn try_take(
+        self: &Arc<Self>,
+        n: usize,
+        visibility: Duration,
+    ) -> Result<Vec<Delivery>, S::Error> {
+        let now = self.clock.elapsed();
+        let until = self.tick_after(now, visibility);
+        let taken = self.store.take(self.tick(now), n, self.max_in_flight, until)?;
+        if !taken.is_empty() {
+            self.set_alarm(until);
+        }
+        Ok(taken)
+    }
+
+    /// What becomes of an item whose delivery has failed.
+    pub(crate) fn after_failure(
+        &self,
+        receipt: &Receipt,
+        now: Duration,
+        delay: Option<Duration>,
+        reason: String,
+    ) -> Settlement {
+        let (at, attempt) = (self.tick(now), receipt.attempt);
+        let pushed = self.clock.resolution().start_of(receipt.pushed);
+        let failed = Failed { attempt, previous: receipt.previous, age: now.saturating_sub(pushed) };
+        let failure = Failure { round: receipt.round, attempt, at, reason };
+        match self.backoff.decide(failed, receipt.id.as_u64()) {
+            Verdict::Retry(by_policy) => {
+                let delay = delay.unwrap_or(by_policy);
+                Settlement::Retry { due: self.tick_after(now, delay), delay, failure }
+            }
+            Verdict::Dead(_) => Settlement::Bury(failure),
+        }
+    }
+
+    /// An item may be given out from that time on.
+    pub(crate) fn becomes_due(self: &Arc<Self>, at: Tick) {
+        match at <= self.now() {
+            true => self.has_room(),
+            false => self.set_alarm(at),
+        }
+    }
+
+    /// Takers are to look.
+    pub(crate) fn has_room(&self) {
+        self.purgatory.check_and_complete(&Takable);
+    }
+
+    /// Sets an alarm, unless there is one as early.
+    pub(crate) fn set_alarm(self: &Arc<Self>, at: Tick) {
+        // Let go before the engine is called: it may call an alarm that has come meanwhile.
+        {
+            let mut alarms = self.alarms.lock();
+            if alarms.first().is_some_and(|first| *first <= at) {
+                return;
+            }
+            alarms.insert(at);
+        }
+        let timeout = self.clock.resolution().start_of(at).saturating_sub(self.clock.elapsed());
+        let alarm = BoxedOperation::new(Alarm { at, shared: Arc::clone(self) });
+        // A purgatory that is shut down wants no alarm.
+        let _ = self.purgatory.try_complete_else_watch(alarm, timeout, []);
+    }
+
+    /// Takes back what has run out, wakes who waits, and sets an alarm for the next time.
+    fn ring(self: &Arc<Self>) {
+        let next = self.reap().and_then(|now| self.store.next_change(now));
+        self.has_room();
+        match next {
+            Ok(Some(next)) => self.set_alarm(next),
+            Ok(None) => {}
+            Err(error) => {
+                (self.on_error)(&error);
+                self.set_alarm(self.tick_after(self.clock.elapsed(), AGAIN));
+            }
+        }
+    }
+
+    /// Takes back all that had run out by the time that it returns.
+    fn reap(&self) -> Result<Tick, S::Error> {
+        let now = self.clock.elapsed();
+        let tick = self.tick(now);
+        loop {
+            let overdue = self.store.overdue(tick, REAP)?;
+            let mut reaped = false;
+            for receipt in &overdue {
+                let settlement = self.after_failure(receipt, now, None, NOT_IN_TIME.to_owned());
+                reaped |= self.store.reap(receipt, tick, settlement)?;
+            }
+            // Where none was left to this one, others are at it.
+            if !reaped {
+                return Ok(tick);
+            }
+        }
+    }
+}
+
+impl<S: Store> DelayedOperation for Alarm<S> {
+    fn try_complete(&mut self) -> bool {
+        false
+    }
+
+    fn on_complete(self, outcome: Outcome) {
+        self.shared.alarms.lock().remove(&self.at);
+        if outcome == Outcome::Expired {
+            self.shared.ring();
+        }
+    }
+}

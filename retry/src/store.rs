@@ -1,0 +1,106 @@
+//! Where the items of a queue are kept. What each step means is in `books`; a store says only how it is kept.
+
+use crate::item::{Counts, DeadLetter, Delivery, Failure, ItemId, Receipt};
+use ixion::Tick;
+use std::error::Error;
+use std::time::Duration;
+
+/// Keeps the items of a [`RetryQueue`](crate::RetryQueue).
+///
+/// Each method is one step: it happens whole or not at all, and what it has answered outlives a crash as far as the
+/// store promises. Times are ticks of the queue's clock; a store reads no clock.
+pub trait Store: Send + Sync + 'static {
+    /// Why a step was not made.
+    type Error: Error + Send + Sync + 'static;
+
+    /// Adds an item.
+    fn push(&self, payload: &[u8], new: New) -> Result<ItemId, Self::Error>;
+
+    /// Hands out up to `n` of the items that are due, by (due, pushed), until `until`; no more than leaves
+    /// `max_in_flight` in flight.
+    fn take(
+        &self,
+        now: Tick,
+        n: usize,
+        max_in_flight: usize,
+        until: Tick,
+    ) -> Result<Vec<Delivery>, Self::Error>;
+
+    /// Does with a delivered item what the worker says. `false`, and nothing has changed, if the receipt is used or
+    /// its time is over.
+    fn settle(&self, receipt: &Receipt, now: Tick, settlement: Settlement) -> Result<bool, Self::Error>;
+
+    /// Returns up to `n` receipts whose time is over, the earliest first. They are to be [`reap`](Store::reap)ed.
+    fn overdue(&self, now: Tick, n: usize) -> Result<Vec<Receipt>, Self::Error>;
+
+    /// Does so with an item whose receipt has run out. `false`, and nothing has changed, if it has not, or was reaped.
+    fn reap(&self, receipt: &Receipt, now: Tick, settlement: Settlement) -> Result<bool, Self::Error>;
+
+    /// Returns when, after `now`, the next item becomes due or the next receipt runs out.
+    fn next_change(&self, now: Tick) -> Result<Option<Tick>, Self::Error>;
+
+    /// Returns up to `n` of the dead, by id, from after the given one on.
+    fn dead_letters(&self, after: Option<ItemId>, n: usize) -> Result<Vec<DeadLetter>, Self::Error>;
+
+    /// Makes a dead item due, with a fresh budget of attempts and of age. `false` if it is not dead.
+    fn redrive(&self, id: ItemId, now: Tick) -> Result<bool, Self::Error>;
+
+    /// Forgets a dead item. `false` if it is not dead.
+    fn purge(&self, id: ItemId) -> Result<bool, Self::Error>;
+
+    /// Returns how many items there are.
+    fn counts(&self) -> Result<Counts, Self::Error>;
+}
+
+/// What becomes of a delivered item.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Settlement {
+    /// It is done, and forgotten.
+    Done,
+    /// It stays with the worker until then.
+    Extend(Tick),
+    /// It is delivered again.
+    Retry {
+        /// When.
+        due: Tick,
+        /// How long the policy, or the worker, made it wait.
+        delay: Duration,
+        /// What went wrong.
+        failure: Failure,
+    },
+    /// It is delivered no more.
+    Bury(Failure),
+}
+
+/// How an item begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct New {
+    /// When it was pushed.
+    pub pushed: Tick,
+    /// When it becomes due; `None`: it is dead.
+    pub due: Option<Tick>,
+    /// How often it was delivered elsewhere.
+    pub attempt: u32,
+    /// How long it is delayed.
+    pub delay: Duration,
+    /// How its last delivery elsewhere has failed.
+    pub failure: Option<Failure>,
+}
+
+impl New {
+    /// An item that is due when it is pushed, and was not delivered before.
+    #[must_use]
+    pub fn at(pushed: Tick) -> Self {
+        New { pushed, due: Some(pushed), attempt: 0, delay: Duration::ZERO, failure: None }
+    }
+}
+
+impl Settlement {
+    pub(crate) fn due(&self) -> Option<Tick> {
+        match self {
+            Settlement::Retry { due, .. } => Some(*due),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! The public behaviour of `ixion-retry`.
+
+mod leases;
+mod queue;
+mod waiting;

@@ -1,0 +1,495 @@
+//! The queue, step by step on a clock that is moved by hand; each scenario with each store.
+
+use ixion::ManualClock;
+use ixion_retry::{Backoff, Counts, Delivery, ItemId, MemoryStore, RedbStore, RetryQueue, Store};
+use proptest::prelude::*;
+use std::time::Duration;
+
+pub(crate) const fn s(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+struct Bench<S: Store> {
+    clock: ManualClock,
+    queue: RetryQueue<S>,
+}
+
+impl<S: Store> Bench<S> {
+    fn new(store: S, backoff: Backoff, max_in_flight: usize) -> Self {
+        let clock = ManualClock::new();
+        let queue =
+            RetryQueue::builder(store).backoff(backoff).max_in_flight(max_in_flight).clock(clock.clone());
+        Bench { clock, queue: queue.build() }
+    }
+
+    fn push(&self, payload: &str, delay: u64) -> ItemId {
+        self.queue.push(payload.as_bytes(), s(delay)).unwrap()
+    }
+
+    fn take(&self, n: usize, visibility: u64) -> Vec<Delivery> {
+        self.queue.try_take(n, s(visibility)).unwrap()
+    }
+
+    fn take_one(&self, visibility: u64) -> Delivery {
+        let mut taken = self.take(2, visibility);
+        assert_eq!(taken.len(), 1);
+        taken.remove(0)
+    }
+
+    /// Moves the clock, a second at a time, and drives.
+    fn pass(&self, seconds: u64) {
+        for _ in 0..seconds {
+            self.clock.advance(s(1));
+            self.queue.drive();
+        }
+    }
+
+    fn counts(&self) -> [usize; 3] {
+        let Counts { waiting, in_flight, dead, .. } = self.queue.counts().unwrap();
+        [waiting, in_flight, dead]
+    }
+}
+
+fn text(delivery: &Delivery) -> &str {
+    std::str::from_utf8(&delivery.payload).unwrap()
+}
+
+fn texts(taken: &[Delivery]) -> Vec<&str> {
+    taken.iter().map(text).collect()
+}
+
+fn items_come_when_due_by_due_time_and_then_in_order_of_pushing<S: Store>(store: S) {
+    let bench = Bench::new(store, Backoff::standard(), usize::MAX);
+    for (payload, delay) in [("d", 2), ("b", 1), ("e", 2), ("a", 0), ("c", 1)] {
+        bench.push(payload, delay);
+    }
+    assert_eq!(texts(&bench.take(9, 60)), ["a"]);
+    bench.clock.advance(s(1) - Duration::from_nanos(1));
+    assert_eq!(texts(&bench.take(9, 60)), [""; 0], "never early");
+    bench.clock.advance(Duration::from_nanos(1));
+    assert_eq!(texts(&bench.take(1, 60)), ["b"]);
+    bench.clock.advance(s(1));
+    assert_eq!(texts(&bench.take(9, 60)), ["c", "d", "e"]);
+    assert_eq!(bench.counts(), [0, 5, 0]);
+}
+
+fn a_thousand_alike_of_one_moment_are_a_thousand<S: Store>(store: S) {
+    let bench = Bench::new(store, Backoff::standard(), usize::MAX);
+    let ids: Vec<ItemId> = (0..1000).map(|_| bench.push("same", 1)).collect();
+    bench.pass(1);
+    let taken = bench.take(2000, 60);
+    assert_eq!(taken.iter().map(|delivery| delivery.receipt.id()).collect::<Vec<_>>(), ids);
+    assert!(taken.iter().all(|delivery| bench.queue.ack(&delivery.receipt).unwrap()));
+    assert_eq!(bench.counts(), [0, 0, 0]);
+}
+
+fn attempts_count_however_they_fail_and_the_last_one_ends_in_the_dead_letter<S: Store>(store: S) {
+    let bench = Bench::new(store, Backoff::fixed(s(1)).max_attempts(5), usize::MAX);
+    let id = bench.push("x", 0);
+    for attempt in 1..=5 {
+        let delivery = bench.take_one(10);
+        assert_eq!(delivery.receipt.attempt(), attempt);
+        match attempt % 2 {
+            0 => assert!(bench.queue.nack(&delivery.receipt, format!("no {attempt}")).unwrap()),
+            _ => bench.pass(10),
+        }
+        assert!(bench.take(1, 10).is_empty());
+        bench.pass(1);
+    }
+    assert_eq!(bench.counts(), [0, 0, 1], "though nobody has asked for it");
+    let dead = &bench.queue.dead_letters(None, 10).unwrap()[0];
+    assert_eq!((dead.id, dead.attempts, dead.payload.as_slice()), (id, 5, &b"x"[..]));
+    let history: Vec<(u32, u64, &str)> = dead
+        .history
+        .iter()
+        .map(|failure| (failure.attempt, failure.at.as_u64(), failure.reason.as_str()))
+        .collect();
+    let late = "not acknowledged in time";
+    assert_eq!(
+        history,
+        [(1, 10_000, late), (2, 11_000, "no 2"), (3, 22_000, late), (4, 23_000, "no 4"), (5, 34_000, late)]
+    );
+    bench.pass(1000);
+    assert!(bench.take(1, 1).is_empty());
+}
+
+fn a_redriven_item_has_a_fresh_budget_and_its_old_history<S: Store>(store: S) {
+    let bench = Bench::new(store, Backoff::fixed(s(0)).max_attempts(3).max_age(s(100)), usize::MAX);
+    let id = bench.push("x", 0);
+    for _ in 0..3 {
+        assert!(bench.queue.nack(&bench.take_one(10).receipt, "first round").unwrap());
+    }
+    bench.pass(1000); // older than its age
+    assert!(bench.queue.redrive(id).unwrap());
+    assert!(!bench.queue.redrive(id).unwrap() && !bench.queue.purge(id).unwrap(), "it is dead no more");
+    let again = bench.take_one(10);
+    assert_eq!((again.receipt.id(), again.receipt.attempt()), (id, 1));
+    assert!(bench.queue.nack(&again.receipt, "second round").unwrap());
+    for _ in 0..2 {
+        assert!(bench.queue.nack(&bench.take_one(10).receipt, "second round").unwrap());
+    }
+    let dead = &bench.queue.dead_letters(None, 10).unwrap()[0];
+    let rounds: Vec<(u32, u32)> =
+        dead.history.iter().map(|failure| (failure.round, failure.attempt)).collect();
+    assert_eq!((dead.attempts, rounds), (3, vec![(0, 1), (0, 2), (0, 3), (1, 1), (1, 2), (1, 3)]));
+    assert!(bench.queue.redrive(id).unwrap());
+    assert!(bench.queue.ack(&bench.take_one(10).receipt).unwrap());
+    assert_eq!(bench.counts(), [0, 0, 0]);
+}
+
+fn the_dead_are_listed_by_pages_and_purged<S: Store>(store: S) {
+    let bench = Bench::new(store, Backoff::standard().max_attempts(1), usize::MAX);
+    let ids: Vec<ItemId> = (0..5).map(|n| bench.push(&n.to_string(), 0)).collect();
+    let living = bench.push("living", 100);
+    for delivery in bench.take(5, 60) {
+        assert!(bench.queue.nack(&delivery.receipt, "no").unwrap());
+    }
+    let page = |after, n| -> Vec<ItemId> {
+        bench.queue.dead_letters(after, n).unwrap().iter().map(|letter| letter.id).collect()
+    };
+    assert_eq!(page(None, 2), ids[..2]);
+    assert_eq!(page(Some(ids[1]), 2), ids[2..4]);
+    assert_eq!(page(Some(ids[3]), 2), ids[4..]);
+    assert!(!bench.queue.purge(living).unwrap() && !bench.queue.redrive(living).unwrap());
+    assert!(bench.queue.purge(ids[2]).unwrap() && !bench.queue.purge(ids[2]).unwrap());
+    assert_eq!((page(None, 9).len(), bench.counts()), (4, [1, 0, 4]));
+}
+
+fn only_an_ack_of_the_item_itself_ends_its_back_off<S: Store>(store: S) {
+    let delays = [1, 2, 4, 8, 16].map(s);
+    let bench = Bench::new(store, Backoff::table(delays), usize::MAX);
+    let id = bench.push("x", 0);
+    for delay in [1, 2, 4, 8, 16] {
+        let delivery = bench.take_one(60);
+        assert!(bench.queue.extend(&delivery.receipt, s(60)).unwrap());
+        bench.push("other", 0);
+        assert!(bench.queue.ack(&bench.take_one(60).receipt).unwrap());
+        assert!(bench.queue.nack(&delivery.receipt, "no").unwrap());
+        bench.pass(delay - 1);
+        assert!(bench.take(1, 60).is_empty(), "less than {delay} s");
+        bench.pass(1);
+    }
+    assert_eq!(bench.take_one(60).receipt.id(), id);
+}
+
+fn an_extension_counts_from_the_call_and_a_receipt_that_ran_out_changes_nothing<S: Store>(store: S) {
+    let bench = Bench::new(store, Backoff::fixed(s(0)), usize::MAX);
+    bench.push("x", 0);
+    let old = bench.take_one(60);
+    bench.pass(15);
+    assert!(bench.queue.extend(&old.receipt, s(10)).unwrap());
+    bench.pass(5);
+    assert!(bench.queue.extend(&old.receipt, s(60)).unwrap());
+    bench.pass(59);
+    assert_eq!(bench.counts(), [0, 1, 0]);
+    bench.clock.advance(s(1));
+    // Run out, but nothing was driven yet: the receipt is worth nothing all the same.
+    assert!(!bench.queue.extend(&old.receipt, s(30)).unwrap() && !bench.queue.ack(&old.receipt).unwrap());
+    bench.queue.drive();
+    assert_eq!(bench.counts(), [1, 0, 0]);
+    let refused = |bench: &Bench<S>| {
+        !bench.queue.ack(&old.receipt).unwrap()
+            && !bench.queue.extend(&old.receipt, s(30)).unwrap()
+            && !bench.queue.nack(&old.receipt, "late").unwrap()
+            && !bench.queue.nack_after(&old.receipt, s(0), "late").unwrap()
+    };
+    assert!(refused(&bench), "due again, and nobody has taken it");
+    let new = bench.take_one(2);
+    assert!(refused(&bench));
+    bench.pass(1);
+    assert_eq!(bench.counts(), [0, 1, 0], "the new receipt is as it was");
+    assert!(bench.queue.ack(&new.receipt).unwrap() && !bench.queue.ack(&new.receipt).unwrap());
+    assert!(refused(&bench), "there is nothing left");
+}
+
+fn no_visibility_and_no_delay_are_times_like_others<S: Store>(store: S) {
+    let bench = Bench::new(store, Backoff::fixed(s(0)).max_attempts(3), usize::MAX);
+    bench.push("x", 0);
+    let first = bench.take_one(0);
+    assert!(!bench.queue.ack(&first.receipt).unwrap(), "over as soon as it was given");
+    bench.queue.drive();
+    let second = bench.take_one(60);
+    assert!(bench.queue.nack_after(&second.receipt, s(0), "now").unwrap());
+    let third = bench.take_one(60);
+    assert_eq!([first, second, third.clone()].map(|delivery| delivery.receipt.attempt()), [1, 2, 3]);
+    assert!(bench.queue.extend(&third.receipt, s(0)).unwrap());
+    bench.queue.drive();
+    assert_eq!(bench.counts(), [0, 0, 1]);
+}
+
+fn what_runs_out_frees_its_place_among_those_in_flight<S: Store>(store: S) {
+    let bench = Bench::new(store, Backoff::fixed(s(0)), 2);
+    for n in 0..5 {
+        bench.push(&n.to_string(), 0);
+    }
+    let mut stale: Option<Delivery> = None;
+    for _ in 0..100 {
+        let taken = bench.take(5, 1);
+        assert_eq!((taken.len(), bench.take(5, 1).len(), bench.counts()), (2, 0, [3, 2, 0]));
+        if let Some(stale) = stale {
+            assert!(!bench.queue.ack(&stale.receipt).unwrap());
+        }
+        stale = taken.into_iter().next();
+        bench.pass(1);
+        assert_eq!(bench.counts(), [5, 0, 0]);
+    }
+}
+
+fn each_of_a_batch_has_a_deadline_of_its_own<S: Store>(store: S) {
+    let bench = Bench::new(store, Backoff::fixed(s(5)), usize::MAX);
+    for n in 0..10 {
+        bench.push(&n.to_string(), 0);
+    }
+    let batch = bench.take(10, 60);
+    assert!(batch[..3].iter().all(|done| bench.queue.ack(&done.receipt).unwrap()));
+    assert!(batch[3..5].iter().all(|failed| bench.queue.nack(&failed.receipt, "no").unwrap()));
+    assert!(bench.queue.extend(&batch[5].receipt, s(120)).unwrap());
+    let mut seen = Vec::new();
+    for second in 1..=130 {
+        bench.pass(1);
+        seen.extend(bench.take(10, 1_000_000).iter().map(|delivery| (second, text(delivery).to_owned())));
+    }
+    let expected = [(5, "3"), (5, "4"), (65, "6"), (65, "7"), (65, "8"), (65, "9"), (125, "5")];
+    assert_eq!(seen, expected.map(|(second, text)| (second, text.to_owned())));
+}
+
+fn an_item_that_has_failed_elsewhere_goes_on_from_there<S: Store>(store: S) {
+    let bench = Bench::new(store, Backoff::table([1, 2, 4].map(s)).max_attempts(3), usize::MAX);
+    let second = bench.queue.push_failed(b"x", 2, "elsewhere").unwrap();
+    let third = bench.queue.push_failed(b"y", 3, "elsewhere").unwrap();
+    assert_eq!(bench.queue.dead_letters(None, 9).unwrap()[0].id, third);
+    bench.pass(1);
+    assert!(bench.take(1, 60).is_empty());
+    bench.pass(1);
+    let last = bench.take_one(60);
+    assert_eq!((last.receipt.id(), last.receipt.attempt()), (second, 3));
+    assert!(bench.queue.nack(&last.receipt, "here").unwrap());
+    let letters = bench.queue.dead_letters(Some(ItemId::from_u64(0)), 9).unwrap();
+    let of_second = letters.iter().find(|letter| letter.id == second).unwrap();
+    let reasons: Vec<&str> = of_second.history.iter().map(|failure| failure.reason.as_str()).collect();
+    assert_eq!(reasons, ["elsewhere", "here"]);
+}
+
+fn a_history_keeps_the_latest<S: Store>(store: S) {
+    let bench = Bench::new(store, Backoff::fixed(s(0)).max_attempts(100), usize::MAX);
+    bench.push("x", 0);
+    for n in 1..=100 {
+        assert!(bench.queue.nack(&bench.take_one(60).receipt, n.to_string()).unwrap());
+    }
+    let history = &bench.queue.dead_letters(None, 1).unwrap()[0].history;
+    let attempts: Vec<u32> = history.iter().map(|failure| failure.attempt).collect();
+    assert_eq!(attempts, (69..=100).collect::<Vec<u32>>());
+}
+
+fn the_longest_durations_are_for_ever<S: Store>(store: S) {
+    let bench = Bench::new(store, Backoff::fixed(Duration::MAX), usize::MAX);
+    bench.queue.push(b"never", Duration::MAX).unwrap();
+    bench.push("now", 0);
+    let delivery = bench.queue.try_take(9, Duration::MAX).unwrap().remove(0);
+    bench.clock.advance_to(Duration::MAX / 2);
+    bench.queue.drive();
+    assert_eq!(bench.counts(), [1, 1, 0]);
+    assert!(bench.queue.nack(&delivery.receipt, "no").unwrap());
+    assert_eq!(bench.counts(), [2, 0, 0]);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Push(u64),
+    Take { n: usize, visibility: u64 },
+    Ack(usize),
+    Nack(usize),
+    NackAfter(usize, u64),
+    Extend(usize, u64),
+    Redrive,
+    Purge,
+    Pass(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        3 => (0..4u64).prop_map(Step::Push),
+        4 => (0..4usize, 0..4u64).prop_map(|(n, visibility)| Step::Take { n, visibility }),
+        2 => any::<usize>().prop_map(Step::Ack),
+        2 => any::<usize>().prop_map(Step::Nack),
+        1 => (any::<usize>(), 0..4u64).prop_map(|(n, delay)| Step::NackAfter(n, delay)),
+        1 => (any::<usize>(), 0..4u64).prop_map(|(n, span)| Step::Extend(n, span)),
+        1 => Just(Step::Redrive),
+        1 => Just(Step::Purge),
+        2 => (1..3u64).prop_map(Step::Pass),
+    ]
+}
+
+/// The same queue as a list, which is gone through from end to end.
+struct Listed {
+    id: ItemId,
+    attempt: u32,
+    what: What,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    Waits(u64),
+    Leased { until: u64, receipt: usize },
+    Dead,
+}
+
+const MAX_IN_FLIGHT: usize = 3;
+const ATTEMPTS: u32 = 3;
+const DELAY: u64 = 2;
+
+fn fail(item: &mut Listed, now: u64, delay: u64) {
+    item.what = if item.attempt >= ATTEMPTS { What::Dead } else { What::Waits(now + delay) };
+}
+
+fn any_steps_agree_with_a_list<S: Store>(store: S, steps: Vec<Step>) {
+    let bench = Bench::new(store, Backoff::fixed(s(DELAY)).max_attempts(ATTEMPTS), MAX_IN_FLIGHT);
+    let mut list: Vec<Listed> = Vec::new();
+    let mut receipts = Vec::new();
+    let mut now = 0;
+    for step in steps {
+        let pick = |n: usize| if receipts.is_empty() { None } else { Some(n % receipts.len()) };
+        let held = |list: &[Listed], n: usize| {
+            list.iter().position(
+                |item| matches!(item.what, What::Leased { until, receipt } if receipt == n && until > now),
+            )
+        };
+        match step {
+            Step::Push(delay) => {
+                let id = bench.push("x", delay);
+                list.push(Listed { id, attempt: 0, what: What::Waits(now + delay) });
+            }
+            Step::Take { n, visibility } => {
+                let in_flight = list.iter().filter(|item| matches!(item.what, What::Leased { .. })).count();
+                let mut due: Vec<usize> = (0..list.len())
+                    .filter(|n| matches!(list[*n].what, What::Waits(due) if due <= now))
+                    .collect();
+                due.sort_by_key(|n| (list[*n].what, list[*n].id));
+                due.truncate(n.min(MAX_IN_FLIGHT - in_flight));
+                let taken = bench.take(n, visibility);
+                let ids: Vec<ItemId> = taken.iter().map(|delivery| delivery.receipt.id()).collect();
+                assert_eq!(ids, due.iter().map(|n| list[*n].id).collect::<Vec<_>>());
+                for (n, delivery) in due.into_iter().zip(taken) {
+                    list[n].attempt += 1;
+                    list[n].what = What::Leased { until: now + visibility, receipt: receipts.len() };
+                    assert_eq!(delivery.receipt.attempt(), list[n].attempt);
+                    receipts.push(delivery.receipt);
+                }
+            }
+            Step::Ack(n) => {
+                if let Some(n) = pick(n) {
+                    let held = held(&list, n);
+                    assert_eq!(bench.queue.ack(&receipts[n]).unwrap(), held.is_some());
+                    held.map(|n| list.remove(n));
+                }
+            }
+            Step::Nack(n) => {
+                if let Some(n) = pick(n) {
+                    let held = held(&list, n);
+                    assert_eq!(bench.queue.nack(&receipts[n], "no").unwrap(), held.is_some());
+                    held.into_iter().for_each(|n| fail(&mut list[n], now, DELAY));
+                }
+            }
+            Step::NackAfter(n, delay) => {
+                if let Some(n) = pick(n) {
+                    let held = held(&list, n);
+                    assert_eq!(bench.queue.nack_after(&receipts[n], s(delay), "no").unwrap(), held.is_some());
+                    held.into_iter().for_each(|n| fail(&mut list[n], now, delay));
+                }
+            }
+            Step::Extend(n, span) => {
+                if let Some(n) = pick(n) {
+                    let held = held(&list, n);
+                    assert_eq!(bench.queue.extend(&receipts[n], s(span)).unwrap(), held.is_some());
+                    held.into_iter()
+                        .for_each(|held| list[held].what = What::Leased { until: now + span, receipt: n });
+                }
+            }
+            Step::Redrive => {
+                if let Some(item) = list.iter_mut().find(|item| item.what == What::Dead) {
+                    assert!(bench.queue.redrive(item.id).unwrap());
+                    (item.attempt, item.what) = (0, What::Waits(now));
+                }
+            }
+            Step::Purge => {
+                if let Some(n) = list.iter().position(|item| item.what == What::Dead) {
+                    assert!(bench.queue.purge(list.remove(n).id).unwrap());
+                }
+            }
+            Step::Pass(seconds) => {
+                for _ in 0..seconds {
+                    now += 1;
+                    bench.pass(1);
+                    for item in &mut list {
+                        if matches!(item.what, What::Leased { until, .. } if until <= now) {
+                            fail(item, now, DELAY);
+                        }
+                    }
+                }
+            }
+        }
+        // What a visibility of nothing has given runs out at once, but only a drive takes it back.
+        bench.queue.drive();
+        for item in &mut list {
+            if matches!(item.what, What::Leased { until, .. } if until <= now) {
+                fail(item, now, DELAY);
+            }
+        }
+        let count = |is: fn(What) -> bool| list.iter().filter(|item| is(item.what)).count();
+        let leased = count(|what| matches!(what, What::Leased { .. }));
+        assert_eq!(
+            bench.counts(),
+            [count(|what| matches!(what, What::Waits(_))), leased, count(|what| what == What::Dead)]
+        );
+    }
+}
+
+/// Runs each scenario with a store that `$store` makes.
+macro_rules! scenarios {
+    ($module:ident, $cases:expr, $store:expr) => {
+        scenarios!($module, $cases, $store, [
+            items_come_when_due_by_due_time_and_then_in_order_of_pushing,
+            a_thousand_alike_of_one_moment_are_a_thousand,
+            attempts_count_however_they_fail_and_the_last_one_ends_in_the_dead_letter,
+            a_redriven_item_has_a_fresh_budget_and_its_old_history,
+            the_dead_are_listed_by_pages_and_purged,
+            only_an_ack_of_the_item_itself_ends_its_back_off,
+            an_extension_counts_from_the_call_and_a_receipt_that_ran_out_changes_nothing,
+            no_visibility_and_no_delay_are_times_like_others,
+            what_runs_out_frees_its_place_among_those_in_flight,
+            each_of_a_batch_has_a_deadline_of_its_own,
+            an_item_that_has_failed_elsewhere_goes_on_from_there,
+            a_history_keeps_the_latest,
+            the_longest_durations_are_for_ever,
+        ]);
+    };
+    ($module:ident, $cases:expr, $store:expr, [$($scenario:ident),* $(,)?]) => {
+        mod $module {
+            use super::*;
+            $(#[test]
+            fn $scenario() {
+                $store(super::$scenario);
+            })*
+
+            proptest! {
+                #![proptest_config(ProptestConfig::with_cases($cases))]
+                #[test]
+                fn any_steps_agree_with_a_list(steps in prop::collection::vec(step(), 1..100)) {
+                    $store(|store| super::any_steps_agree_with_a_list(store, steps));
+                }
+            }
+        }
+    };
+}
+
+fn in_memory(run: impl FnOnce(MemoryStore)) {
+    run(MemoryStore::new());
+}
+
+fn in_a_file(run: impl FnOnce(RedbStore)) {
+    let folder = tempfile::tempdir().unwrap();
+    run(RedbStore::open(folder.path().join("queue.redb")).unwrap());
+}
+
+scenarios!(memory, 256, in_memory);
+scenarios!(redb, 8, in_a_file);

@@ -1,0 +1,152 @@
+//! Takers that wait.
+
+use crate::queue::s;
+use ixion::ManualClock;
+use ixion_retry::{Backoff, Delivery, MemoryStore, RetryQueue};
+use std::convert::Infallible;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+use std::time::Duration;
+
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Woken {
+    fn take(&self) -> usize {
+        self.0.swap(0, Ordering::Relaxed)
+    }
+}
+
+fn setting(max_in_flight: usize) -> (ManualClock, RetryQueue<MemoryStore>, Arc<Woken>) {
+    let clock = ManualClock::new();
+    let builder =
+        RetryQueue::builder(MemoryStore::new()).backoff(Backoff::fixed(s(5))).max_in_flight(max_in_flight);
+    let queue = builder.clock(clock.clone()).build();
+    queue.drive(); // it looks at what the store may have from before
+    (clock, queue, Arc::default())
+}
+
+fn poll(
+    take: Pin<&mut impl Future<Output = Result<Vec<Delivery>, Infallible>>>,
+    woken: &Arc<Woken>,
+) -> Option<usize> {
+    let waker = Waker::from(Arc::clone(woken));
+    match take.poll(&mut Context::from_waker(&waker)) {
+        Poll::Ready(taken) => Some(taken.unwrap().len()),
+        Poll::Pending => None,
+    }
+}
+
+#[test]
+fn a_taker_wakes_for_a_push_and_for_an_item_that_becomes_due() {
+    let (clock, queue, woken) = setting(usize::MAX);
+    let mut take = pin!(queue.take(2, s(60), s(100)));
+    assert_eq!(poll(take.as_mut(), &woken), None);
+    queue.push(b"later", s(10)).unwrap();
+    assert_eq!(woken.take(), 0, "nothing is due");
+    queue.push(b"now", s(0)).unwrap();
+    assert_eq!((woken.take(), poll(take, &woken)), (1, Some(1)));
+
+    let mut take = pin!(queue.take(2, s(60), s(100)));
+    assert_eq!(poll(take.as_mut(), &woken), None);
+    clock.advance(s(9));
+    queue.drive();
+    assert_eq!((woken.take(), queue.time_to_next()), (0, Some(s(1))), "it sleeps to the moment");
+    clock.advance(s(1));
+    queue.drive();
+    assert_eq!((woken.take(), poll(take, &woken)), (1, Some(1)));
+}
+
+#[test]
+fn a_taker_wakes_for_what_comes_back_and_for_room_in_flight() {
+    let (clock, queue, woken) = setting(1);
+    queue.push(b"a", s(0)).unwrap();
+    queue.push(b"b", s(0)).unwrap();
+    let a = queue.try_take(2, s(60)).unwrap().remove(0);
+    let mut take = pin!(queue.take(1, s(60), s(1000)));
+    assert_eq!(poll(take.as_mut(), &woken), None, "one is in flight");
+    assert!(queue.nack(&a.receipt, "no").unwrap());
+    assert_eq!((woken.take(), poll(take, &woken)), (1, Some(1)), "b");
+
+    let mut take = pin!(queue.take(1, s(60), s(1000)));
+    clock.advance(s(5));
+    queue.drive();
+    assert_eq!(poll(take.as_mut(), &woken), None, "a is due, and b in flight");
+    clock.advance(s(55));
+    queue.drive();
+    assert!(woken.take() >= 1);
+    assert_eq!(poll(take, &woken), Some(1), "b has run out");
+}
+
+#[test]
+fn a_taker_goes_with_nothing_when_its_time_is_up_or_the_queue_is_closed() {
+    let (clock, queue, woken) = setting(usize::MAX);
+    let (mut in_time, mut closed) = (pin!(queue.take(1, s(60), s(3))), pin!(queue.take(1, s(60), s(100))));
+    assert_eq!((poll(in_time.as_mut(), &woken), poll(closed.as_mut(), &woken)), (None, None));
+    clock.advance(s(3));
+    queue.drive();
+    assert_eq!((woken.take(), poll(in_time, &woken)), (1, Some(0)));
+    queue.close();
+    assert_eq!((woken.take(), poll(closed, &woken)), (1, Some(0)));
+    queue.push(b"x", s(0)).unwrap();
+    assert_eq!(poll(pin!(queue.take(1, s(60), s(100))), &woken), Some(1), "what is there is given out");
+    assert_eq!(poll(pin!(queue.take(1, s(60), s(100))), &woken), Some(0), "but nobody waits");
+}
+
+#[test]
+fn a_taker_that_is_dropped_has_taken_nothing() {
+    let (_, queue, woken) = setting(usize::MAX);
+    {
+        let mut take = pin!(queue.take(1, s(60), s(100)));
+        assert_eq!(poll(take.as_mut(), &woken), None);
+        queue.push(b"x", s(0)).unwrap();
+        assert_eq!(woken.take(), 1);
+    }
+    assert_eq!(queue.try_take(1, s(60)).unwrap().len(), 1);
+}
+
+#[test]
+fn no_taker_waits_for_no_items() {
+    let (_, queue, woken) = setting(usize::MAX);
+    queue.push(b"x", s(0)).unwrap();
+    assert_eq!(poll(pin!(queue.take(0, s(60), s(100))), &woken), Some(0));
+}
+
+/// On real threads and the real clock: everything that is pushed, by several, is taken and acknowledged once.
+#[test]
+fn all_that_threads_push_comes_to_threads_that_wait() {
+    const EACH: usize = 2000;
+    let queue = RetryQueue::builder(MemoryStore::new()).start().unwrap();
+    let taken = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for thread in 0..4_u64 {
+            let (queue, taken) = (&queue, &taken);
+            scope.spawn(move || {
+                for n in 0..EACH as u64 {
+                    queue.push(b"x", Duration::from_micros((thread * 7 + n * 13) % 5000)).unwrap();
+                }
+            });
+            scope.spawn(move || {
+                while taken.load(Ordering::Relaxed) < 4 * EACH {
+                    for delivery in queue.take_blocking(16, s(600), s(1)).unwrap() {
+                        assert!(queue.ack(&delivery.receipt).unwrap());
+                        if taken.fetch_add(1, Ordering::Relaxed) + 1 == 4 * EACH {
+                            queue.close();
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let counts = queue.counts().unwrap();
+    assert_eq!((counts.waiting, counts.in_flight, counts.dead), (0, 0, 0));
+}
