@@ -46,7 +46,8 @@ impl Flag {
         self.0.store(1, Ordering::Relaxed);
     }
 
-    fn is_set(&self) -> bool {
+    /// Whether it is set.
+    pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed) == 1
     }
 }
@@ -155,14 +156,14 @@ pub fn signal(purgatory: &Keyed, flag: &Arc<Flag>, key: u32) -> JoinHandle<usize
 }
 
 /// Lets the driver go on with what a tired holder handed on, as an expirer does when its alarm rings.
-pub fn drive(purgatory: &Keyed) {
+pub fn drive<O: DelayedOperation>(purgatory: &Purgatory<u32, O>) {
     if purgatory.next_expiration().is_some() {
         let _ = purgatory.expire();
     }
 }
 
 /// Fails the model unless nothing is kept and the books balance.
-pub fn assert_quiet(purgatory: &Keyed, pending: usize, watched: usize) {
+pub fn assert_quiet<O: DelayedOperation>(purgatory: &Purgatory<u32, O>, pending: usize, watched: usize) {
     let stats = purgatory.stats();
     assert!(stats.balances(), "{stats:?}");
     assert_eq!((stats.pending, stats.watched, stats.panics), (pending, watched, 0), "{stats:?}");
