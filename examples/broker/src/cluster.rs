@@ -9,14 +9,13 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use ixion::kafka::ErrorCode;
-use ixion::{Clock, DelayedOperation, Expirer, Outcome, Purgatory, SystemClock};
+use ixion::{Clock, DelayedOperation, Expirer, Outcome, Purgatory, SystemClock, Waiting};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::buffers::Buffers;
 use crate::catalog::Catalog;
 use crate::group::Coordinator;
-use crate::idle::IdleWait;
 use crate::moved::Moved;
 use crate::partition::{LEADER, Partition, PartitionId};
 use crate::waits::{DeleteRecordsWait, FetchKey, FetchWait, Leftovers, ProduceWait, TopicsWait};
@@ -40,7 +39,7 @@ pub(crate) struct Cluster {
     leftovers: Mutex<Vec<Arc<Leftovers>>>,
     pub(crate) groups: Arc<Coordinator>,
     /// The timers of connections.
-    pub(crate) idle: Purgatory<(), IdleWait>,
+    pub(crate) idle: Purgatory<(), Waiting>,
     /// The memory for requests and replies.
     pub(crate) buffers: Buffers,
     pub(crate) counters: Counters,
