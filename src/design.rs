@@ -108,6 +108,54 @@
 //! looked at by the thread that moved it. A walk that forces, cancels or resets has no look to rely on. It goes along a
 //! list in order of registration, in which nobody moves (`a_forced_completion_by_key_reaches_what_moves_meanwhile`).
 //!
+//! # Waiting as a future
+//!
+//! The look of a task borrows from the task, so no other thread can run it. What stands in the purgatory for the task is an
+//! operation that looks at nothing. It shares a slot with the future: a waker, and how the wait has ended.
+//!
+//! ```text
+//!  the task, in poll                                        whoever signals the key
+//!  1. put the waker into the slot; has it ended?            1. change the state
+//!  2. look: yes, the value                                  2. the operation's look takes the waker out of the slot,
+//!           no, and ended: why                                 says no,
+//!           no: wait for the waker                          3. and the waker is called once the call is about to return
+//! ```
+//!
+//! * **An event against a poll** (`an_event_against_a_wait`, `two_events_against_a_wait_for_both`). The slot's lock decides.
+//!   If the event has it first, its change comes before the task's look. If the task has it first, the event finds the waker
+//!   and the task looks again. A waker that is put in after the look is missed by an event in between. The first poll registers
+//!   before it puts its waker in, so what comes while it registers is seen by the look after that.
+//! * **An expiry against a poll** (`an_expiry_against_a_wait`, `an_expiry_and_an_event_against_a_wait`), and so for all that
+//!   ends an operation from outside. The end is written into the slot under the hold of its lock that takes the waker out. In
+//!   two holds, a task that is woken by something else in between reads no end, and is not woken for it.
+//! * **A future that is dropped against an event** (`a_wait_that_is_dropped_against_an_event`). The drop takes the waker
+//!   out, then cancels the operation: that is its decision, and unlinks it in O(keys), or leaves it to the thread inside.
+//! * **A value against the end.** The task asks for the end before its look, and a look that has a value wins: what
+//!   it took is not lost. The operation may have been counted as expired by then; else the task tells it that it is over
+//!   and has it looked at, so that the books say satisfied.
+//!
+//! The operation stays registered, whatever its task's looks say. *One that ends at the first event and registers again* was
+//! rejected: it needs its keys twice, its place and its room can go to others, a walk that forces, cancels or resets
+//! by key misses it in between, and who registers in a hurry may give it another deadline.
+//!
+//! A waker is code of others: it may signal, or run the task at once. Called in the look it would be a look's
+//! signal, which is a mistake, and would nest looks; so it is [deferred](crate::defer) to where callbacks run. A waker that
+//! is replaced is dropped when the slot is unlocked again, and cloned before it is locked.
+//!
+//! # Callbacks elsewhere
+//!
+//! With an executor ([`callbacks_on`](crate::Builder::callbacks_on)) a callback becomes a job at the point where it would
+//! run: the decision, the unlinking and the books come before, on the thread that decided, and so does the queue that keeps
+//! callbacks from nesting. So the order of a thread's jobs is that of its callbacks, and an executor that runs them in place is
+//! no recursion. A job tells its operation when it is dropped, and to run it is to drop it. There is no third thing that can
+//! become of it but to be leaked, so no operation ends twice or, of itself, never: if the executor's queue is full,
+//! closed, thrown away or panics, the callback runs on the thread that drops the job. Nothing waits for jobs, no
+//! shutdown either: that is for the executor's owner.
+//!
+//! *Counting a job that was dropped, without its callback*, was rejected: an operation answers a request, and who waits for
+//! that would wait for ever. *Giving the executor an operation and its outcome*, to be completed by it: what is forgotten is
+//! lost.
+//!
 //! # The order of the locks
 //!
 //! ```text
@@ -121,7 +169,8 @@
 //!
 //! Every lock of a shard is a leaf: nothing else is locked while it is held, no other shard either. The mutex in a cell
 //! is taken by its holder alone; a shard's lock may be taken under it, never the other way round. An expirer's roster may
-//! be held while a purgatory's list of bells is, and that while a bell is. No bell is rung with a shard's lock held. Of user code
+//! be held while a purgatory's list of bells is, and that while a bell is. No bell is rung with a shard's lock held. The slot of
+//! a future is a leaf that may be taken under an operation's mutex. Of user code
 //! only the looks run under a lock, the operation's own, for which nobody waits, and so may the hook for earlier deadlines, under
 //! that of an operation that is just being registered; and `K`'s `Eq`, under a shard's. A user's own locks come before all of these if they are held during a call: what a look or a callback takes must not be among them.
 //!

@@ -116,6 +116,7 @@
 //! * [`guide`]: recipes, costs, coming from Kafka or from tokio, the words.
 //! * [`purgatory`]: where operations wait; [`operation`]: what they are; [`expirer`]: the thread that drives.
 //! * [`wheel`]: the timing wheel, usable alone; [`tick`] and [`clock`]: time; [`metrics`]: the books.
+//! * `future` (feature `async`): waiting in a purgatory as a future, on any runtime.
 //! * [`kafka`]: the delayed operations of a Kafka-like broker, over traits that the broker implements.
 //! * [`design`]: the protocol, its races and their answers, and what was rejected.
 //!
@@ -124,6 +125,8 @@
 //! * `std`, on by default: everything but [`wheel`] and [`tick`]. Without it the crate is `no_std`, needs `alloc`, and depends on
 //!   nothing.
 //! * `async`: waiting as a future, on any runtime: `Purgatory::wait`.
+//! * `metrics`: the module `telemetry`, which publishes the books to the `metrics` facade.
+//! * `tracing`: rare events, and each pass of a drive as a span.
 //! * `test-util`: the module `testing`, the oracles that ixion's own tests compare against.
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
