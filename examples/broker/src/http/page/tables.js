@@ -188,7 +188,7 @@ export function drawKeys (table, { engines }, chosen) {
   const names = chosen ? [chosen] : Object.keys(NAMES)
   const keys = names
     .flatMap((name) => engines[name].hottest.map((key) => ({ ...key, name, id: `${name} ${key.key}` })))
-    .sort((one, other) => other.waiting - one.waiting)
+    .sort((one, other) => other.waiting - one.waiting || one.id.localeCompare(other.id))
     .slice(0, 10)
   const row = (id) => {
     const bar = make('span', { class: 'meter', 'aria-hidden': 'true' }, make('span'))
