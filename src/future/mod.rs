@@ -43,8 +43,9 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + From<Waiting> + 'static> Purg
     /// content with fewer when its time is up, reads what there is after [`Elapsed`](WaitError::Elapsed).
     ///
     /// In the purgatory waits one operation, a [`Waiting`] made an `O`; so futures and other operations can share a
-    /// purgatory. Its default [`BoxedOperation`](crate::BoxedOperation) will do, `Purgatory<K, Waiting>` saves the box, and an enum that
-    /// implements `From<Waiting>` has room for both.
+    /// purgatory. Its default [`BoxedOperation`](crate::BoxedOperation) will do, `Purgatory<K, Waiting>` saves the box, and
+    /// an enum that implements `From<Waiting>` has room for both. A signal that wakes a task does not count it as an end: the
+    /// task decides. As for every operation, somebody has to drive the purgatory.
     ///
     /// # Errors
     ///
