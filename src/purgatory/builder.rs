@@ -234,33 +234,46 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Builder<K, O> {
     /// every deadline that is the earliest does. Called on the registering thread, without a lock, in the middle of the
     /// call: it should wake somebody, and not register by itself.
     ///
+    /// A loop on whose thread alone operations are registered, which then need not be `Send`, has no use for it: it asks for
+    /// the next deadline before it sleeps.
+    ///
     /// # Examples
     ///
-    /// ```
-    /// # use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory};
-    /// # use std::sync::mpsc;
-    /// # use std::time::Duration;
-    /// # struct Wait;
-    /// # impl DelayedOperation for Wait {
-    /// #     fn try_complete(&mut self) -> bool { false }
-    /// #     fn on_complete(self, _outcome: Outcome) {}
-    /// # }
-    /// let (wake, woken) = mpsc::channel();
-    /// let purgatory = Purgatory::builder("loop")
-    ///     .clock(ManualClock::new())
-    ///     .on_earlier_deadline(move || _ = wake.send(()))
-    ///     .build();
-    /// let register =
-    ///     |ms| purgatory.try_complete_else_watch(Wait, Duration::from_millis(ms), ["key"]).map(drop);
+    /// An event loop that sleeps until its next event or the next deadline, and that other threads register with:
     ///
-    /// register(100)?;
-    /// let _sleep = purgatory.time_to_next(); // the loop sleeps as long as this says
-    /// woken.try_iter().count();
-    /// register(200)?;
-    /// assert_eq!(woken.try_iter().count(), 0); // that is in time
-    /// register(50)?;
-    /// assert_eq!(woken.try_iter().count(), 1); // wake up, and ask again
-    /// # Ok::<(), ixion::RejectReason>(())
+    /// ```
+    /// use ixion::{DelayedOperation, Outcome, Purgatory};
+    /// use std::sync::{Arc, mpsc};
+    /// use std::thread;
+    /// use std::time::Duration;
+    ///
+    /// enum Event { EarlierDeadline, Stop }
+    ///
+    /// struct Stops(mpsc::Sender<Event>);
+    /// impl DelayedOperation for Stops {
+    ///     fn try_complete(&mut self) -> bool { false }
+    ///     fn on_complete(self, _outcome: Outcome) { let _ = self.0.send(Event::Stop); }
+    /// }
+    ///
+    /// let (events, queue) = mpsc::channel();
+    /// let wake = events.clone(); // of a poll, it would be an eventfd or a pipe
+    /// let purgatory: Purgatory<u32, Stops> =
+    ///     Purgatory::builder("loop").on_earlier_deadline(move || _ = wake.send(Event::EarlierDeadline)).build();
+    /// let purgatory = Arc::new(purgatory);
+    ///
+    /// let shared = Arc::clone(&purgatory);
+    /// thread::spawn(move || shared.try_complete_else_watch(Stops(events), Duration::from_millis(2), []));
+    /// loop {
+    ///     while purgatory.expire().more {}
+    ///     let event = match purgatory.time_to_next() {
+    ///         Some(timeout) => queue.recv_timeout(timeout).ok(),
+    ///         None => queue.recv().ok(),
+    ///     };
+    ///     match event {
+    ///         Some(Event::Stop) => break,
+    ///         Some(Event::EarlierDeadline) | None => {} // to the top, where deadlines are looked for
+    ///     }
+    /// }
     /// ```
     pub fn on_earlier_deadline(mut self, wake: impl Fn() + Send + Sync + 'static) -> Self {
         self.on_earlier_deadline = Some(Box::new(wake));
