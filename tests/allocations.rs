@@ -3,11 +3,13 @@
 
 use allocation_counter::{AllocationInfo, measure};
 use ixion::{
-    DelayedOperation, ManualClock, OperationId, Outcome, Purgatory, Registration, Tick, TimingWheel,
+    DelayedOperation, ManualClock, OperationId, Outcome, Purgatory, Registration, Tick, TimingWheel, Waiting,
 };
 use std::cell::Cell;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 /// Waits for a flag. Moving it about allocates nothing.
@@ -60,6 +62,28 @@ fn an_operation_that_its_first_look_satisfies_allocates_nothing() {
         }
     });
     assert_eq!(info.count_total, 0, "{info:?}");
+}
+
+#[test]
+fn a_future_that_need_not_wait_allocates_nothing_one_that_waits_twice_and_each_wake_up_once() {
+    let (purgatory, flag) = (Purgatory::<u64, Waiting>::builder("alloc").shards(1).build(), Cell::new(true));
+    let mut context = Context::from_waker(Waker::noop());
+    let mut wait = |events| {
+        let mut wait = pin!(purgatory.wait(SECOND, [1], || flag.get().then_some(())));
+        for _ in 0..events {
+            assert!(wait.as_mut().poll(&mut context).is_pending());
+            purgatory.check_and_complete(&1);
+        }
+        flag.set(true);
+        assert!(wait.poll(&mut context).is_ready());
+        flag.set(false);
+    };
+    let allocations = [0, 1, 1, 5].map(|events| measure(|| wait(events)).count_total);
+    assert_eq!(
+        (allocations[0], allocations[2], allocations[3]),
+        (0, 3, 7),
+        "the second warms up: {allocations:?}"
+    );
 }
 
 #[test]
