@@ -73,6 +73,23 @@ fn an_end_is_decided_and_counted_before_its_job_runs_and_jobs_come_in_order() {
     assert_eq!(bench.take_log(), ends);
 }
 
+/// CAN-11, on an executor that is held up.
+#[test]
+fn what_fires_twice_before_its_first_job_has_run_runs_twice_in_order() {
+    let (queue, bench) = queued();
+    for number in 1..3 {
+        let handle = bench.watch(number, ms_of(1), &[1]);
+        bench.advance(1);
+        assert_eq!(bench.drive().0, 1);
+        assert_eq!(bench.purgatory.cancel(handle.id), Cancelled::Gone, "too late");
+    }
+    let cancelled = bench.watch(3, ms_of(1), &[1]);
+    assert!(bench.purgatory.cancel(cancelled.id).is_cancelled());
+    bench.advance(1);
+    assert_eq!((bench.drive().0, queue.run_all()), (0, 2));
+    assert_eq!(bench.take_log(), [(1, Outcome::Expired), (2, Outcome::Expired)]);
+}
+
 #[test]
 fn an_operation_and_its_keys_are_dropped_by_their_job() {
     let (queue, bench) = queued();

@@ -45,6 +45,15 @@ fn a_wait_that_moves_to_another_task_wakes_that_one() {
     purgatory.check_and_complete(&1);
     assert_eq!((first.woken(), second.woken()), (0, 1));
     assert_eq!(Arc::strong_count(&second), 1, "a waker that was called is not kept");
+    for _ in 0..1000 {
+        assert!(poll(&second, &mut wait).is_pending());
+        assert!(poll(&first, &mut wait).is_pending());
+    }
+    drop(second);
+    cell.set(true);
+    purgatory.check_and_complete(&1);
+    assert_eq!(first.woken(), 1);
+    assert_eq!(poll(&first, &mut wait), Poll::Ready(Ok("set")));
 }
 
 #[test]
