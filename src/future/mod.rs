@@ -342,9 +342,9 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static, W, F> Wait<'_, K, O,
         let op = Waiting::at(&slot).into();
         match self.purgatory.try_complete_else_watch_at(op, timeout, watches) {
             Ok(Registration::Watched(id)) => {
-                let ended = slot.listen(waker);
-                self.state = State::Waits { id, slot };
-                ended
+                // First, so that it is taken out again if the waker panics.
+                self.state = State::Waits { id, slot: Arc::clone(&slot) };
+                slot.listen(waker)
             }
             Ok(Registration::Completed(outcome)) => Some(WaitError::of(outcome)),
             Err(rejected) => Some(rejected.reason.into()),

@@ -14,6 +14,32 @@ use std::task::Waker;
 ///
 /// It ends with its future. Whoever takes it out of the purgatory and drops it ends the future with
 /// [`WaitError::Cancelled`].
+///
+/// # Examples
+///
+/// Futures and callbacks in one purgatory, without boxes:
+///
+/// ```
+/// use ixion::{DelayedOperation, Outcome, Purgatory, Waiting};
+///
+/// enum Op { Callback(Box<dyn FnOnce(Outcome)>), Wait(Waiting) }
+///
+/// impl From<Waiting> for Op {
+///     fn from(waiting: Waiting) -> Self { Op::Wait(waiting) }
+/// }
+///
+/// impl DelayedOperation for Op {
+///     fn try_complete(&mut self) -> bool {
+///         match self { Op::Callback(_) => false, Op::Wait(waiting) => waiting.try_complete() }
+///     }
+///     fn on_complete(self, outcome: Outcome) {
+///         match self { Op::Callback(run) => run(outcome), Op::Wait(waiting) => waiting.on_complete(outcome) }
+///     }
+/// }
+///
+/// let purgatory: Purgatory<u32, Op> = Purgatory::builder("both").build();
+/// let _wait = purgatory.wait(std::time::Duration::MAX, [1], || None::<()>);
+/// ```
 pub struct Waiting(
     /// `None`: there is nothing to wait for.
     Option<Arc<Slot>>,

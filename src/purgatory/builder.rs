@@ -303,8 +303,8 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Builder<K, O> {
     /// So a slow callback delays neither an expiry nor the thread that signalled, and one that needs the context of a runtime
     /// has it. Only the callback moves, and the drop of the operation and its keys with it: an operation is decided, taken
     /// out and counted before its job is handed over. What ends at its first look goes to the executor as well, and so does
-    /// what a shutdown ends: whoever wants to know that all callbacks have run waits for the executor. Looks stay where they
-    /// are.
+    /// what a shutdown ends, and the wake-up of a future whose time is up: whoever wants to know that all callbacks have run
+    /// waits for the executor. Looks stay where they are.
     ///
     /// The executor is called with no lock held, where the callback would run otherwise: the jobs of one thread come to it in
     /// order. It should hand the job on and not wait. A job that is dropped runs then and there, so that every operation ends
