@@ -282,8 +282,8 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Builder<K, O> {
 
     /// Sets whether it is measured how long operations wait; [`Purgatory::waits`] then says so. By default it is not.
     ///
-    /// The clock is then read once more for each operation that ends, also for one that never expires as it registers, and
-    /// each shard keeps 8 kB.
+    /// The clock is then read once more for each operation, as it ends, and where its timeout is never also as it registers:
+    /// about 30 ns, nearly all of it the clock's, beside the 190 of registering and ending on one key. Each shard keeps 8 kB.
     ///
     /// # Examples
     ///

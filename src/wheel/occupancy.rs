@@ -31,7 +31,7 @@ pub struct Occupancy {
     total: usize,
 }
 
-/// How many chunks are counted under one hold of a shard's lock, at about a nanosecond each.
+/// How many chunks are counted under one hold of a shard's lock, at about 10 ns each.
 pub(crate) const COUNT_STEP: u32 = 1024;
 
 impl Occupancy {
@@ -75,7 +75,7 @@ impl<T> TimingWheel<T> {
     ///
     /// # Complexity
     ///
-    /// O(chunks), one for up to 64 timers, and about a nanosecond for each.
+    /// O(chunks), one for up to 64 timers and about 10 ns for each.
     #[must_use]
     pub fn occupancy(&self) -> Occupancy {
         let mut occupancy = Occupancy::new();

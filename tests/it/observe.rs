@@ -118,15 +118,17 @@ fn a_timer_that_comes_down_the_wheel_is_counted_at_each_level() {
     let clock = ManualClock::new();
     let purgatory: Keyed = Purgatory::builder("down").clock(clock.clone()).build();
     register(&purgatory, Op::new(), ms(5), 1); // level 0
-    register(&purgatory, Op::new(), ms(64 * 64 + 64 + 1), 2); // level 2, and through level 1 to level 0
+    // Level 2, and through level 1 to level 0: two that are neighbours all the way.
+    register(&purgatory, Op::new(), ms(64 * 64 + 64 + 1), 2);
+    register(&purgatory, Op::new(), ms(64 * 64 + 64 + 2), 2);
     clock.advance(ms(5));
     drive(&purgatory);
     assert_eq!(purgatory.stats().work.cascaded, 0);
     clock.advance(ms(10_000));
     drive(&purgatory);
-    assert_eq!((purgatory.stats().expired, purgatory.stats().work.cascaded), (2, 2));
+    assert_eq!((purgatory.stats().expired, purgatory.stats().work.cascaded), (3, 4));
     purgatory.shutdown();
-    assert_eq!(purgatory.stats().work.cascaded, 2, "what a wheel did outlives it");
+    assert_eq!(purgatory.stats().work.cascaded, 4, "what a wheel did outlives it");
 }
 
 #[test]
@@ -283,6 +285,24 @@ fn what_is_told_of_a_key_goes_with_those_that_wait_on_it() {
     assert_eq!(told(), (1, 1, vec![(1, 1)]));
     assert_eq!(purgatory.cancel_for_key(&1).count(), 1);
     assert_eq!(told(), (0, 0, vec![]));
+}
+
+#[test]
+fn a_key_that_only_a_walk_is_still_on_is_not_told_of() {
+    let (_, purgatory) = purgatory();
+    let (purgatory, ready) = (Arc::new(purgatory), Arc::new(AtomicBool::new(false)));
+    let (asks, told) = (Arc::clone(&purgatory), Arc::new(Mutex::new(None)));
+    let tell = Arc::clone(&told);
+    let first = Op::then(move || {
+        let cancelled = asks.cancel_for_key(&1).count();
+        *tell.lock().unwrap() = Some((cancelled, asks.watchers(&1), asks.waiters(&1), asks.hottest_keys(9)));
+    });
+    register(&purgatory, Op { ready: Arc::clone(&ready), ..first }, ms(5), 1);
+    // More than a walk takes in one step, so that it has a place of its own in the list.
+    (0..200).for_each(|_| _ = register(&purgatory, Op::new(), ms(5), 1));
+    ready.store(true, Ordering::Relaxed);
+    assert_eq!(purgatory.check_and_complete(&1), 1);
+    assert_eq!(*told.lock().unwrap(), Some((200, 0, vec![], vec![])));
 }
 
 #[test]
