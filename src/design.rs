@@ -271,7 +271,9 @@
 //!
 //! To register and complete on one key is 2348 instructions with all this and was 2318 without, to register and expire 3555 and
 //! 3337 (`ci/counts.sh`); a wait that is measured makes it a fifth slower, since the clock takes 26 ns. The feature
-//! `tracing` without a subscriber adds 8 instructions to a registration and 50 to a pass; the feature `metrics` none.
+//! `tracing` without a subscriber adds 8 instructions to a registration and 50 to a pass; the feature `metrics` none. In time,
+//! interleaved in one run: to register and complete 1.00 of what it was, to register and expire alone in a pass 1.06, and 1.12
+//! where a thousand expire in a pass and each is alone in its tick and shard, which is a reading of the clock for each.
 //!
 //! *An expiry's lateness is that of its decision*, from its deadline rounded up to a tick. Time is read again before a step of
 //! expiries if something was done before it in the same pass: so slow callbacks show in the lateness of what comes after
