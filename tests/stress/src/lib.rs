@@ -161,5 +161,9 @@ pub fn assert_over(purgatory: &Keyed) -> Stats {
     let stats = purgatory.stats();
     assert!(stats.balances(), "{stats:?}");
     assert_eq!((stats.pending, stats.watched, stats.keys), (0, 0, 0), "{stats:?}");
+    assert_eq!((purgatory.lateness().count(), purgatory.occupancy().total()), (stats.expired, 0));
+    if let Some(waits) = purgatory.waits() {
+        assert_eq!(waits.count(), stats.ended() - stats.at_once);
+    }
     stats
 }

@@ -22,7 +22,7 @@ struct Storm {
 
 impl Storm {
     fn new(operations: usize, close_at: usize, closing: fn(&Keyed) -> u64) -> Storm {
-        let purgatory = Purgatory::builder("storm").shards(4).on_panic(|_| ()).build();
+        let purgatory = Purgatory::builder("storm").shards(4).measure_waits(true).on_panic(|_| ()).build();
         Storm { purgatory, ledger: Ledger::new(operations), progress: Arc::default(), close_at, closing }
     }
 
@@ -71,6 +71,8 @@ impl Storm {
             (7, _) => drop(purgatory.expire()),
             (8, _) => {
                 let _ = (purgatory.stats(), purgatory.contains_key(&key), purgatory.time_to_next());
+                let _ = (purgatory.waiters(&key), purgatory.hottest_keys(2), purgatory.occupancy());
+                let _ = (purgatory.lateness(), purgatory.waits());
             }
             _ => drop(purgatory.check_and_complete(&key)),
         }
