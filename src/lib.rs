@@ -115,7 +115,8 @@
 //!
 //! * [`guide`]: recipes, costs, coming from Kafka or from tokio, the words.
 //! * [`purgatory`]: where operations wait; [`operation`]: what they are; [`expirer`]: the thread that drives.
-//! * [`wheel`]: the timing wheel, usable alone; [`tick`] and [`clock`]: time; [`metrics`]: the books.
+//! * [`wheel`]: the timing wheel, usable alone; [`tick`] and [`clock`]: time.
+//! * [`metrics`]: what a purgatory counts and measures. With the feature `metrics` the module `telemetry` publishes it.
 //! * `future` (feature `async`): waiting in a purgatory as a future, on any runtime.
 //! * [`kafka`]: the delayed operations of a Kafka-like broker, over traits that the broker implements.
 //! * [`design`]: the protocol, its races and their answers, and what was rejected.
