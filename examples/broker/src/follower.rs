@@ -31,7 +31,7 @@ const METADATA_VERSION: i16 = 9;
 /// How long a follower waits before it tries again after an error.
 const BACKOFF: Duration = Duration::from_millis(50);
 /// How long the leader may take to answer, besides what a fetch waits there. It may be frozen.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
 /// How old the list of partitions may become while every fetch brings records.
 const REFRESH: Duration = Duration::from_millis(500);
 /// The most bytes that a follower fetches of one partition and at once.
@@ -275,5 +275,28 @@ fn take(log: &mut Log, data: &PartitionData) -> Result<(), String> {
         // The topic was deleted: the next list of partitions is without it.
         ErrorCode::UNKNOWN_TOPIC_OR_PARTITION => Ok(()),
         error => Err(format!("refused with error {}", error.as_i16())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_follower_does_not_wait_for_ever_on_a_leader_that_is_frozen() {
+        // The system accepts connections for it, but nobody reads what comes.
+        let frozen = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+        let leader = frozen.local_addr().expect("it is bound");
+        let (trouble, mut told) = watch::channel(None);
+        let (_gate, paused) = watch::channel(false);
+        let (closing, closed) = watch::channel(false);
+        let run = tokio::spawn(Follower::new(2, leader, leader, Duration::ZERO, trouble).run(paused, closed));
+        let begun = Instant::now();
+        let told = tokio::time::timeout(PATIENCE * 20, told.wait_for(Option::is_some)).await;
+        let said = told.expect("it says something").expect("it is there").clone();
+        assert_eq!(said, Some(format!("the leader at {leader} does not answer")));
+        assert!(begun.elapsed() >= PATIENCE);
+        closing.send_replace(true);
+        run.await.expect("it ends");
     }
 }
