@@ -194,7 +194,7 @@ fn follow(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Error> {
     if !options.has("listen") {
         return Err("follow needs --listen ADDRESS, the same that the leader was told with --follower".into());
     }
-    conflicts::check_follow(leader, config.listen)?;
+    conflicts::check_follow(leader, &config)?;
     Ok(Command::Follow { leader, node, config: Box::new(config) })
 }
 
@@ -356,6 +356,16 @@ mod tests {
             (format!("serve --min-insync-replicas 4 {followers}"), ["--min-insync-replicas 4", "3 nodes"]),
             ("serve --group-max-session-timeout-ms 5999".to_owned(), ["--group-min-", "--group-max-"]),
             ("serve --max-request-bytes 1048587".to_owned(), ["--max-message-bytes", "--max-request-bytes"]),
+            (
+                "serve --buffer-total-bytes 104857599".to_owned(),
+                ["--max-request-bytes", "--buffer-total-bytes"],
+            ),
+            ("serve --max-connections 2".to_owned(), ["--max-connections 2", "2 followers"]),
+            ("serve --http 127.0.0.1:9092".to_owned(), ["--listen", "--http"]),
+            (
+                "follow --leader 127.0.0.1:1 --node 2 --listen 127.0.0.1:2 --buffer-total-bytes 9".to_owned(),
+                ["--max-request-bytes", "--buffer-total-bytes"],
+            ),
             (
                 "follow --leader 127.0.0.1:1 --node 2 --listen 127.0.0.1:0".to_owned(),
                 ["--listen", "--follower"],

@@ -17,7 +17,7 @@ pub(super) fn check_serve(config: &Config, replicas: Option<u16>) -> Result<(), 
         }
         (followers, _) => 1 + followers,
     };
-    let own = [("--listen", Some(config.listen)), ("--control", config.control)];
+    let own = [("--listen", Some(config.listen)), ("--control", config.control), ("--http", config.http)];
     let own = own.into_iter().filter_map(|(option, address)| Some((option, address?)));
     all_differ(own.chain(config.followers.iter().map(|follower| ("--follower", *follower))))?;
     if usize::from(config.min_insync_replicas) > nodes {
@@ -35,16 +35,34 @@ pub(super) fn check_serve(config: &Config, replicas: Option<u16>) -> Result<(), 
     if batch > request {
         return Err(format!("--max-message-bytes {batch} does not fit into --max-request-bytes {request}"));
     }
-    Ok(())
+    let followers = nodes - 1;
+    if config.max_connections <= followers {
+        let connections = config.max_connections;
+        return Err(format!(
+            "--max-connections {connections} leaves none for clients: each of the {followers} followers takes one"
+        ));
+    }
+    check_buffers(config)
 }
 
 /// What contradicts in the settings of a follower.
-pub(super) fn check_follow(leader: SocketAddr, listen: SocketAddr) -> Result<(), String> {
+pub(super) fn check_follow(leader: SocketAddr, config: &Config) -> Result<(), String> {
+    let listen = config.listen;
     if listen.port() == 0 {
         return Err("--listen of a follower takes the port that the leader was told with --follower, not 0"
             .to_owned());
     }
-    all_differ([("--leader", leader), ("--listen", listen)])
+    all_differ([("--leader", leader), ("--listen", listen)])?;
+    check_buffers(config)
+}
+
+/// A request that finds no room would wait for it in vain.
+fn check_buffers(config: &Config) -> Result<(), String> {
+    let (request, all) = (config.max_request_bytes, config.buffer_total_bytes);
+    match request as u64 > all {
+        true => Err(format!("--max-request-bytes {request} does not fit into --buffer-total-bytes {all}")),
+        false => Ok(()),
+    }
 }
 
 /// Port 0 is any free one, so it is never the same.
