@@ -1,7 +1,7 @@
 //! What the command line says.
 
 mod conflicts;
-mod values;
+pub(crate) mod values;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use ixion_broker::Config;
 use lexopt::prelude::{Long, Short, Value};
 
-use crate::demo::polls::Shape;
+use crate::load::{self, Load};
 use values::Options;
 
 /// What everybody must know first.
@@ -23,21 +23,29 @@ ixion-broker keeps everything in memory: a restart loses it. An example, not for
 usage: ixion-broker serve [options]
        ixion-broker follow --leader ADDRESS --node N [options]
        ixion-broker demo [--seconds N]
-       ixion-broker polls [options]
+       ixion-broker load [polls] [members] [faults] [hostile] [options]
 
 serve listens for Kafka clients. follow is a follower of it in a process of its own. demo starts a broker on free ports,
 shows each kind of delayed operation beside a load, checks every answer and ends with a table; it fails if an answer is wrong
-or early, or if the books do not balance. polls starts a broker in a process of its own, lets many polls wait there at once, and ends with a table of what they
-take; it fails if an answer is wrong or early, or if something is kept of a poll that has ended.
+or early, or if the books do not balance. load starts brokers in processes of their own and puts them under load, all four programs if none is named, and ends
+each with a table; it fails if an answer is wrong or early, or if something is kept that is over:
+  polls      many fetch requests that wait at once
+  members    many members of groups that beat, some of which fall silent
+  faults     producers with acks=all, while a follower is killed and another is stopped, again and again
+  hostile    clients that send junk, or very slowly, or do not read, beside one that behaves
 
 options of demo:
   --seconds N                     how long the load runs, at least 5  [20]
 
-options of polls:
+options of load:
+  --short                         all of it in little, some seconds each
   --polls N                       how many wait at once, each on a connection of its own  [10000]
   --partitions N                  partitions of their topic, which share them evenly  [100]
   --wait-ms MS                    how long each waits, at least 500  [20000]
-  --replicas N                    nodes of the broker, followers included  [3]
+  --replicas N                    nodes of their broker, followers included  [3]
+  --groups N                      groups of members, of ten each  [1000]
+  --rounds N                      how often a follower is killed and another stopped  [5]
+  --connections N                 hostile clients of each kind  [50]
 
 options of serve:
   --listen ADDRESS                where clients connect            [127.0.0.1:9092]
@@ -84,14 +92,10 @@ const DEMO_SECONDS: u64 = 20;
 const MIN_DEMO_SECONDS: u64 = 5;
 /// An hour: the broker keeps everything in memory.
 const MAX_DEMO_SECONDS: u64 = 3600;
-/// Polls that wait for less are over before all of them have come.
-const MIN_POLL_MS: u64 = 500;
-/// A broker in one address has no more ports for connections.
-const MAX_POLLS: usize = 65_535;
 /// Nodes of a broker; followers in its process take a listener and a task each, and all fetch all the time.
-const MAX_NODES: u16 = 100;
+pub(crate) const MAX_NODES: u16 = 100;
 /// The most partitions that a broker has, of all topics together.
-const MAX_PARTITIONS: i32 = 10_000;
+pub(crate) const MAX_PARTITIONS: i32 = 10_000;
 /// The protocol has 31 bits for the length of a frame.
 const MAX_FRAME_BYTES: usize = i32::MAX as usize;
 /// What a follower still takes in one piece.
@@ -104,7 +108,7 @@ pub(crate) enum Command {
     Version,
     Serve(Box<Config>),
     Demo(Duration),
-    Polls(Shape),
+    Load(Box<Load>),
     Follow { leader: SocketAddr, node: u16, config: Box<Config> },
 }
 
@@ -112,16 +116,16 @@ pub(crate) enum Command {
 pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, lexopt::Error> {
     let mut parser = lexopt::Parser::from_iter(args);
     match parser.next()? {
-        None => Err("a command is missing: serve, follow, demo or polls".into()),
+        None => Err("a command is missing: serve, follow, demo or load".into()),
         Some(Short('h') | Long("help")) => Ok(Command::Help),
         Some(Short('V') | Long("version")) => Ok(Command::Version),
         Some(Value(command)) if command == "help" => Ok(Command::Help),
         Some(Value(command)) if command == "serve" => serve(&mut parser),
         Some(Value(command)) if command == "follow" => follow(&mut parser),
         Some(Value(command)) if command == "demo" => demo(&mut parser),
-        Some(Value(command)) if command == "polls" => polls(&mut parser),
+        Some(Value(command)) if command == "load" => load::parse(&mut parser),
         Some(Value(command)) => {
-            Err(format!("unknown command {command:?}: there are serve, follow, demo and polls").into())
+            Err(format!("unknown command {command:?}: there are serve, follow, demo and load").into())
         }
         Some(option) => Err(option.unexpected()),
     }
@@ -212,23 +216,6 @@ fn demo(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Error> {
     Ok(Command::Demo(Duration::from_secs(seconds)))
 }
 
-fn polls(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Error> {
-    let mut shape = Shape { polls: 10_000, partitions: 100, wait: Duration::from_secs(20), replicas: 3 };
-    let mut options = Options::new(parser);
-    while let Some(option) = options.next()? {
-        match option.as_str() {
-            "help" => return Ok(Command::Help),
-            "version" => return Ok(Command::Version),
-            "polls" => shape.polls = options.number(1..=MAX_POLLS)?,
-            "partitions" => shape.partitions = options.number(1..=MAX_PARTITIONS)?,
-            "wait-ms" => shape.wait = options.milliseconds(MIN_POLL_MS)?,
-            "replicas" => shape.replicas = options.number(1..=MAX_NODES)?,
-            _ => return Err(options.unknown()),
-        }
-    }
-    Ok(Command::Polls(shape))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -277,13 +264,12 @@ mod tests {
         assert_eq!(config.transfer_timeout, Duration::from_millis(11));
         let Ok(Command::Demo(length)) = parse_line("demo --seconds 9") else { panic!("it is a right line") };
         assert_eq!(length, Duration::from_secs(9));
-        let polls = "polls --polls 10 --partitions 11 --wait-ms 1200 --replicas 13";
-        let Ok(Command::Polls(shape)) = parse_line(polls) else { panic!("it is a right line") };
-        let wait = Duration::from_millis(1200);
-        assert_eq!(shape, Shape { polls: 10, partitions: 11, wait, replicas: 13 });
+        // Those of load are tried where they are read.
+        let elsewhere = ["--short", "--polls", "--wait-ms", "--groups", "--rounds", "--connections"];
         let options: Vec<&str> = line
             .split_whitespace()
-            .chain(["--seconds", "--leader", "--node", "--polls", "--wait-ms"])
+            .chain(["--seconds", "--leader", "--node"])
+            .chain(elsewhere)
             .filter(|word| word.starts_with("--"))
             .collect();
         let listed = HELP.split([' ', '\n', ',', ':']).filter(|word| word.starts_with("--"));
@@ -320,6 +306,8 @@ mod tests {
             ("serve --max-message-bytes 104857601", "--max-message-bytes"),
             ("serve --no-auto-create=yes", "--no-auto-create"),
             ("serve --replicas 2 --replicas 3", "twice"),
+            ("load --polls 0", "--polls"),
+            ("load --wait-ms 5000000000", "--wait-ms"),
             ("serve --bogus", "--bogus"),
             ("serve extra", "extra"),
             ("follow --node 2 --listen 127.0.0.1:2", "--leader"),

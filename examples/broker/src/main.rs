@@ -3,6 +3,7 @@
 
 mod args;
 mod demo;
+mod load;
 
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
@@ -27,7 +28,7 @@ fn main() -> ExitCode {
         Command::Serve(config) => run(serve(*config)),
         Command::Follow { leader, node, config } => run(follow(leader, node, *config)),
         Command::Demo(length) => run(async move { demo::run(length).await.map_err(io::Error::other) }),
-        Command::Polls(shape) => run(async move { demo::polls::run(shape).await.map_err(io::Error::other) }),
+        Command::Load(load) => run(async move { load::run(*load).await.map_err(io::Error::other) }),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -14,7 +14,7 @@ const MAX_MS: u64 = i32::MAX as u64;
 const REPEATED: &str = "follower";
 
 /// The options on a line, one after the other.
-pub(super) struct Options<'a> {
+pub(crate) struct Options<'a> {
     parser: &'a mut Parser,
     /// The one whose value comes next, without its dashes.
     name: String,
@@ -22,12 +22,12 @@ pub(super) struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    pub(super) fn new(parser: &'a mut Parser) -> Self {
+    pub(crate) fn new(parser: &'a mut Parser) -> Self {
         Options { parser, name: String::new(), given: HashSet::new() }
     }
 
     /// The name of the next one.
-    pub(super) fn next(&mut self) -> Result<Option<String>, Error> {
+    pub(crate) fn next(&mut self) -> Result<Option<String>, Error> {
         self.name = match self.parser.next()? {
             None => return Ok(None),
             Some(Arg::Short('h')) => "help".to_owned(),
@@ -42,17 +42,17 @@ impl<'a> Options<'a> {
     }
 
     /// Whether the line has had it so far.
-    pub(super) fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         self.given.contains(name)
     }
 
     /// The command has no such option.
-    pub(super) fn unknown(&self) -> Error {
+    pub(crate) fn unknown(&self) -> Error {
         format!("unknown option --{}", self.name).into()
     }
 
     /// A whole number in a range.
-    pub(super) fn number<T>(&mut self, range: RangeInclusive<T>) -> Result<T, Error>
+    pub(crate) fn number<T>(&mut self, range: RangeInclusive<T>) -> Result<T, Error>
     where
         T: Copy + PartialOrd + TryFrom<u64> + std::fmt::Display,
     {
@@ -65,13 +65,13 @@ impl<'a> Options<'a> {
     }
 
     /// A number of milliseconds, at least so many.
-    pub(super) fn milliseconds(&mut self, least: u64) -> Result<Duration, Error> {
+    pub(crate) fn milliseconds(&mut self, least: u64) -> Result<Duration, Error> {
         self.number(least..=MAX_MS).map(Duration::from_millis)
     }
 
     /// An IP address or the name of a host, and a port. Of several addresses of a host an IPv4 one is taken: clients are
     /// told it, and not all of them speak IPv6.
-    pub(super) fn address(&mut self) -> Result<SocketAddr, Error> {
+    pub(crate) fn address(&mut self) -> Result<SocketAddr, Error> {
         let given = self.text()?;
         let name = &self.name;
         let form = || Error::from(format!("--{name} takes HOST:PORT, such as 127.0.0.1:9092, not {given:?}"));
@@ -88,7 +88,7 @@ impl<'a> Options<'a> {
     }
 
     /// The address of another process: one to which others can connect.
-    pub(super) fn remote_address(&mut self) -> Result<SocketAddr, Error> {
+    pub(crate) fn remote_address(&mut self) -> Result<SocketAddr, Error> {
         let address = self.address()?;
         if address.port() == 0 || address.ip().is_unspecified() {
             let name = &self.name;

@@ -15,13 +15,13 @@ const REQUEST_TIMED_OUT: i16 = 7;
 
 /// When a request was sent and answered.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Span {
-    pub(super) sent: Instant,
-    pub(super) answered: Instant,
+pub(crate) struct Span {
+    pub(crate) sent: Instant,
+    pub(crate) answered: Instant,
 }
 
 impl Span {
-    pub(super) fn length(self) -> Duration {
+    pub(crate) fn length(self) -> Duration {
         self.answered.duration_since(self.sent)
     }
 }
@@ -55,7 +55,7 @@ impl Pauses {
 }
 
 /// The value of a producer's record number `number`.
-pub(super) fn value(target: Target, number: i64) -> Bytes {
+pub(crate) fn value(target: Target, number: i64) -> Bytes {
     // Of different lengths, so that a record at a wrong place does not look like the right one.
     let padding = "·".repeat(usize::try_from(number.rem_euclid(37)).unwrap_or(0));
     Bytes::from(format!("{} {} {number} {padding}", target.topic, target.partition))
@@ -113,7 +113,7 @@ pub(super) fn polled(
 }
 
 /// How late an answer is that came because the time was up.
-pub(super) fn lateness(span: Span, timeout: Duration) -> Result<Duration, String> {
+pub(crate) fn lateness(span: Span, timeout: Duration) -> Result<Duration, String> {
     let took = span.length();
     took.checked_sub(timeout).ok_or_else(|| format!("early: {timeout:?} were up after {took:?}"))
 }

@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use super::Verdict;
 use super::check::{self, Pauses, Span};
 use super::client::{Client, Target};
 
@@ -57,9 +58,6 @@ impl Measured {
         }
     }
 }
-
-/// A failure of the load: a broken connection, or an answer that is wrong.
-pub(super) type Verdict = Result<(), String>;
 
 impl Shared {
     pub(super) fn new(address: SocketAddr) -> Shared {

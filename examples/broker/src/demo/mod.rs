@@ -1,16 +1,15 @@
 //! The demo: a broker and its clients in one process, over TCP. A tour shows each kind of delayed operation once, while a
 //! load goes on beside it. Every answer is checked, and at the end there is a table.
 
-mod check;
-mod client;
+pub(crate) mod check;
+pub(crate) mod client;
 mod load;
 mod member;
-pub(crate) mod polls;
-mod report;
+pub(crate) mod report;
 mod screen;
 mod seen;
 mod tour;
-mod usage;
+pub(crate) mod usage;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::pin;
@@ -23,13 +22,16 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use client::Client;
-use load::{ORDERS, PARTITIONS, PINGS, QUIET, Shared, Verdict};
+use load::{ORDERS, PARTITIONS, PINGS, QUIET, Shared};
 use screen::Screen;
 use seen::Seen;
 use tour::{News, Tour};
 use usage::Usage;
 
 use crate::args::WARNING;
+
+/// A failure of a load: a broken connection, or an answer that is wrong.
+pub(crate) type Verdict = Result<(), String>;
 
 /// The follower that is paused for a while.
 const PAUSED_NODE: u16 = 3;
@@ -125,7 +127,7 @@ fn conclude(
 }
 
 /// Prints a line.
-fn say(line: &str) -> Verdict {
+pub(crate) fn say(line: &str) -> Verdict {
     crate::say(line).map_err(|error| error.to_string())
 }
 

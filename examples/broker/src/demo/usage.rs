@@ -8,20 +8,20 @@ const TICKS_PER_SECOND: u64 = 100;
 
 /// CPU time and memory of a process.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Usage {
-    pub(super) cpu: Duration,
+pub(crate) struct Usage {
+    pub(crate) cpu: Duration,
     /// In bytes.
-    pub(super) resident: u64,
+    pub(crate) resident: u64,
 }
 
 impl Usage {
     /// This process's; `None` where there is no `/proc`.
-    pub(super) fn read() -> Option<Usage> {
+    pub(crate) fn read() -> Option<Usage> {
         Usage::of("self")
     }
 
     /// The same of the process with this id.
-    pub(super) fn of(id: &str) -> Option<Usage> {
+    pub(crate) fn of(id: &str) -> Option<Usage> {
         let cpu = cpu(&fs::read_to_string(format!("/proc/{id}/stat")).ok()?)?;
         let resident = resident(&fs::read_to_string(format!("/proc/{id}/status")).ok()?)?;
         Some(Usage { cpu, resident })

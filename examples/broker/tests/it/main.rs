@@ -6,6 +6,7 @@ mod gotchas;
 mod groups;
 mod http;
 mod limits;
+mod load;
 mod processes;
 mod replication;
 mod waiting;

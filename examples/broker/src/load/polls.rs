@@ -1,27 +1,19 @@
 //! Many polls that wait at once, at a broker in a process of its own: what each takes, and when it is answered.
 
-mod broker;
-mod table;
-
-use std::fs;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::task::JoinSet;
 
-use super::check::{Span, lateness};
-use super::client::{Client, Target};
-use super::load::Verdict;
-use broker::{Served, Waiting};
-use table::Figures;
+use super::process::{Served, Standing, need_files};
+use super::table::{Table, percent};
+use crate::demo::check::{Span, lateness};
+use crate::demo::client::{Client, Target};
+use crate::demo::{Verdict, say};
 
 const TOPIC: &str = "polls";
 /// Partitions that get a record while all wait.
 const WOKEN: i32 = 5;
-/// How long what must come soon may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// Descriptors that a process needs besides those of the polls.
-const OTHER_FILES: u64 = 200;
 
 /// How many polls wait, where and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,35 +50,45 @@ struct Answered {
 /// The polls of one round.
 type Polls = JoinSet<Result<(Client, Answered), String>>;
 
+/// What was measured.
+struct Figures {
+    /// Bytes that are resident: with nobody there, all connected, all waiting, and waiting for the second time.
+    memory: [u64; 4],
+    /// The CPU time that the broker took while all waited, and how long that was.
+    idle: (Duration, Duration),
+    wake_ups: Vec<Duration>,
+    lateness: Vec<Duration>,
+    /// Entries in watch lists while all waited, and after all had hung up.
+    watched: (u64, u64),
+    /// How long it took from there on until nothing was kept of them.
+    forgotten: Duration,
+}
+
 /// Starts a broker, lets all wait, wakes some, lets the others expire, lets all wait again and hangs up.
 ///
 /// # Errors
 ///
 /// Says what was wrong: an answer, an expiry that was early, polls that were kept after they had ended.
-pub(crate) async fn run(shape: Shape) -> Verdict {
-    enough_files(shape.polls)?;
-    let served = Served::start(shape.replicas)?;
-    let mut writer = connect(&served).await?;
+pub(super) async fn run(shape: Shape) -> Verdict {
+    need_files(shape.polls)?;
+    let served = Served::start(&format!("--replicas {}", shape.replicas))?;
+    let mut writer = served.connect().await?;
     writer
         .create(TOPIC, shape.partitions, -1)
         .await
         .map_err(|error| format!("creating the topic: {error}"))?;
 
-    let empty = served.resident().await?;
-    let mut clients = Vec::new();
-    for _ in 0..shape.polls {
-        clients.push(connect(&served).await?);
-    }
-    served.reach(|waiting| waiting.connections >= shape.polls as u64, "all are connected").await?;
-    let connected = served.resident().await?;
+    let empty = served.resident_at_rest().await?;
+    let clients = served.connect_all(shape.polls).await?;
+    let connected = served.resident_at_rest().await?;
 
     let begun = Instant::now();
     let polls = park(shape, clients, 0);
     all_wait(&served, shape).await?;
-    let parked = served.resident().await?;
+    let parked = served.resident_at_rest().await?;
     let (cpu, idle_since) = (served.cpu()?, Instant::now());
     tokio::time::sleep(shape.wait / 4).await;
-    let idle_cpu = (served.cpu()? - cpu).as_secs_f64() / idle_since.elapsed().as_secs_f64();
+    let idle = (served.cpu()? - cpu, idle_since.elapsed());
     let records = wake(shape, &mut writer, begun).await?;
     let (clients, wake_ups, lateness) = answers(shape, polls, &records).await?;
     nothing_waits(&served, shape).await?;
@@ -94,7 +96,7 @@ pub(crate) async fn run(shape: Shape) -> Verdict {
     let begun_again = Instant::now();
     let again = park(shape, clients, 1);
     let waiting = all_wait(&served, shape).await?;
-    let parked_again = served.resident().await?;
+    let parked_again = served.resident_at_rest().await?;
     // All sockets are closed with it.
     let hung_up = Instant::now();
     drop(again);
@@ -107,32 +109,7 @@ pub(crate) async fn run(shape: Shape) -> Verdict {
 
     let memory = [empty, connected, parked, parked_again];
     let watched = (waiting.watched, left.watched);
-    let figures = Figures { memory, idle_cpu, wake_ups, lateness, watched, forgotten };
-    super::say(&table::table(shape, figures))?;
-    super::say("every answer was right, none was early, and nothing is kept of those who hung up")
-}
-
-/// This process and the broker's need a descriptor for each poll.
-fn enough_files(polls: usize) -> Verdict {
-    let needed = polls as u64 + OTHER_FILES;
-    let limits = fs::read_to_string("/proc/self/limits")
-        .map_err(|error| format!("it takes Linux's /proc to measure a broker: {error}"))?;
-    match max_open_files(&limits) {
-        Some(limit) if limit < needed => {
-            Err(format!("{needed} files must be open at once: ulimit -n {needed}"))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// The soft limit; `None` if there is none.
-fn max_open_files(limits: &str) -> Option<u64> {
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
-    line.split_whitespace().next()?.parse().ok()
-}
-
-async fn connect(served: &Served) -> Result<Client, String> {
-    Client::connect(served.address).await.map_err(|error| format!("connecting: {error}"))
+    say(&table(shape, Figures { memory, idle, wake_ups, lateness, watched, forgotten }))
 }
 
 /// Sends a poll on each connection, one after the other, for a tenth of their wait. `round` records have been written to
@@ -156,16 +133,16 @@ fn park(shape: Shape, clients: Vec<Client>, round: i64) -> Polls {
     polls
 }
 
-async fn all_wait(served: &Served, shape: Shape) -> Result<Waiting, String> {
-    served.reach(|waiting| waiting.parked >= shape.polls as u64, "all polls wait").await
+async fn all_wait(served: &Served, shape: Shape) -> Result<Standing, String> {
+    served.reach(|standing| standing.parked >= shape.polls as u64, "all polls wait").await
 }
 
 /// The followers' own polls are all that is left.
-async fn nothing_waits(served: &Served, shape: Shape) -> Result<Waiting, String> {
+async fn nothing_waits(served: &Served, shape: Shape) -> Result<Standing, String> {
     let followers = u64::from(shape.replicas) - 1;
     // Each watches every partition, and for its assignment.
     let theirs = followers * (shape.partitions as u64 + 1);
-    let is_over = |waiting: &Waiting| waiting.parked <= followers && waiting.watched <= theirs;
+    let is_over = |standing: &Standing| standing.parked <= followers && standing.watched <= theirs;
     served.reach(is_over, "nothing waits any more").await
 }
 
@@ -211,16 +188,62 @@ async fn answers(
     Ok((clients.into_iter().map(|(_, client)| client).collect(), wake_ups, late))
 }
 
+fn table(shape: Shape, figures: Figures) -> String {
+    let Shape { polls, partitions, wait, replicas } = shape;
+    let wait = wait.as_secs_f64();
+    let mut table =
+        Table::new(format!("{polls} polls of {wait} s on {partitions} partitions; nodes: {replicas}"));
+    table.gap();
+    let [empty, connected, parked, again] = figures.memory;
+    let steps = [
+        ("nobody there", empty, None),
+        ("all connected", connected, Some(0)),
+        ("all waiting, beyond that", parked, Some(1)),
+        ("all waiting for a second time", again, Some(1)),
+    ];
+    table.memory(polls, &steps);
+    let (cpu, time) = figures.idle;
+    table.line("CPU while all wait", percent(cpu, time), "% of a core");
+    table.gap();
+    table.times(&mut [
+        ("record sent to poll answered", figures.wake_ups),
+        ("expiry after its wait", figures.lateness),
+    ]);
+    table.gap();
+    let (watched, left) = figures.watched;
+    table.line("entries in watch lists", watched, "");
+    let later = format!("  {} ms after all hung up", figures.forgotten.as_millis());
+    table.line(&later, left, "");
+    table.gap();
+    table.text("every answer was right, none was early, and nothing is kept of those who hung up");
+    table.finish()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_limit_of_open_files_is_the_soft_one() {
-        let limits =
-            "Limit  Soft Limit  Hard Limit  Units\nMax open files            1024   20000   files \n";
-        assert_eq!(max_open_files(limits), Some(1024));
-        assert_eq!(max_open_files("Max open files   unlimited  unlimited  files"), None);
+    fn the_table_has_every_figure_and_lines_up() {
+        let shape = Shape { polls: 1024, partitions: 7, wait: Duration::from_millis(2500), replicas: 3 };
+        let figures = Figures {
+            memory: [5 << 20, 7 << 20, 10 << 20, 11 << 20],
+            idle: (Duration::from_micros(12_300), Duration::from_secs(1)),
+            wake_ups: vec![Duration::from_micros(4560); 12],
+            lateness: vec![Duration::from_micros(7890)],
+            watched: (1234, 16),
+            forgotten: Duration::from_millis(98),
+        };
+        let table = table(shape, figures);
+        for expected in
+            ["1024 polls of 2.5 s on 7 partitions; nodes: 3", "5.0\n", "2.00", "3.00", "4.00", "1.23 %"]
+        {
+            assert!(table.contains(expected), "{expected} in\n{table}");
+        }
+        for expected in ["4.56", "7.89", "1234\n", "  98 ms after all hung up", "  16\n"] {
+            assert!(table.contains(expected), "{expected} in\n{table}");
+        }
+        assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
     }
 
     #[tokio::test]
