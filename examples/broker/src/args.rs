@@ -318,7 +318,7 @@ mod tests {
             ("follow --leader 127.0.0.1:1 --node 2 --replicas 3", "--replicas"),
             ("demo --seconds soon", "--seconds"),
             ("demo --seconds 4", "--seconds"),
-            ("polls --polls 0", "--polls"),
+            ("polls", "load"),
             ("polls --wait-ms 5000000000", "--wait-ms"),
             ("polls --wait-ms 10", "--wait-ms"),
         ] {
