@@ -14,7 +14,7 @@ const NONE: i16 = 0;
 const REQUEST_TIMED_OUT: i16 = 7;
 
 /// When a request was sent and answered.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) sent: Instant,
     pub(crate) answered: Instant,

@@ -7,7 +7,7 @@ mod producer;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use tokio::task::JoinSet;
@@ -33,6 +33,13 @@ const WELL: Duration = Duration::from_millis(300);
 pub(crate) struct Shape {
     pub(crate) producers: usize,
     pub(crate) rounds: u32,
+}
+
+/// A time in which one follower was not there.
+#[derive(Clone, Copy, Debug)]
+struct Absence {
+    from: Instant,
+    until: Instant,
 }
 
 /// A follower's process, and what it takes to start it again.
@@ -62,18 +69,25 @@ impl Follower {
     }
 
     /// Kills it, and starts it anew, with nothing.
-    async fn kill(self, away: Duration) -> Result<Follower, String> {
+    async fn kill(self, away: Duration) -> Result<(Follower, Absence), String> {
         let Follower { args, process } = self;
         drop(process);
+        let from = Instant::now();
         tokio::time::sleep(away).await;
-        Ok(Follower { process: Follower::run(&args)?, args })
+        let until = Instant::now();
+        Ok((Follower { process: Follower::run(&args)?, args }, Absence { from, until }))
     }
 
     /// Stops it, and lets it go on with all that it had.
-    async fn stop(&self, away: Duration) -> Verdict {
+    async fn stop(&self, away: Duration) -> Result<Absence, String> {
         self.process.signal(Signal::STOP)?;
+        tokio::time::sleep(away / 8).await;
+        // From here on it has stopped for sure.
+        let from = Instant::now();
         tokio::time::sleep(away).await;
-        self.process.signal(Signal::CONT)
+        let until = Instant::now();
+        self.process.signal(Signal::CONT)?;
+        Ok(Absence { from, until })
     }
 }
 
@@ -114,7 +128,7 @@ pub(super) async fn run(shape: Shape) -> Verdict {
     while let Some(ended) = producers.join_next().await {
         produced.push(ended.map_err(|error| format!("a producer failed: {error}"))??);
     }
-    let followers = faults?;
+    let (followers, absences) = faults?;
     served.reach(|now| now.isr == 3 && now.behind == 0, "all followers have everything").await?;
 
     let mut acknowledged = Vec::new();
@@ -125,6 +139,7 @@ pub(super) async fn run(shape: Shape) -> Verdict {
             sum.add(counted);
         }
     }
+    check::acknowledged_by_all(&acknowledged, TOPICS[1].0, &absences)?;
     let read = check::read_back(&mut admin, &acknowledged).await?;
     drop(followers);
     say(&table(shape, counts, read))?;
@@ -139,21 +154,24 @@ async fn make_faults(
     shape: Shape,
     served: &Served,
     mut followers: Vec<Follower>,
-) -> Result<Vec<Follower>, String> {
+) -> Result<(Vec<Follower>, Vec<Absence>), String> {
+    let mut absences = Vec::new();
     let all_well = || served.reach(|now| now.isr == 3, "all followers are in sync");
     for round in 0..shape.rounds as usize {
         tokio::time::sleep(WELL).await;
         followers.rotate_left(1);
         let killed = followers.remove(0);
         // The very first is away for long, so that the shortest run has all answers.
-        followers.push(killed.kill(AWAY[round % AWAY.len()]).await?);
+        let (follower, absence) = killed.kill(AWAY[round % AWAY.len()]).await?;
+        followers.push(follower);
+        absences.push(absence);
         all_well().await?;
         tokio::time::sleep(WELL).await;
-        followers[0].stop(AWAY[(round + 1) % AWAY.len()]).await?;
+        absences.push(followers[0].stop(AWAY[(round + 1) % AWAY.len()]).await?);
         all_well().await?;
     }
     tokio::time::sleep(WELL).await;
-    Ok(followers)
+    Ok((followers, absences))
 }
 
 fn table(shape: Shape, counts: [Counts; 2], read: ReadBack) -> String {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use bytes::Bytes;
 
 use super::producer::Acknowledged;
-use super::{PARTITIONS, TOPICS};
+use super::{Absence, PARTITIONS, TOPICS};
 use crate::demo::client::{Client, Target};
 
 /// What was found.
@@ -24,6 +24,23 @@ impl ReadBack {
             return Err(format!("what was read back is not what was acknowledged: {self:?}"));
         }
         Ok(())
+    }
+}
+
+/// Nothing that needs all replicas may be acknowledged while one of them is away that cannot have it.
+pub(super) fn acknowledged_by_all(
+    acknowledged: &[Acknowledged],
+    topic: &str,
+    absences: &[Absence],
+) -> Result<(), String> {
+    let is_within = |batch: &Acknowledged, absence: &Absence| {
+        batch.span.sent >= absence.from && batch.span.answered <= absence.until
+    };
+    let of_topic = acknowledged.iter().filter(|batch| batch.target.topic == topic);
+    let mut too_soon = of_topic.filter(|batch| absences.iter().any(|absence| is_within(batch, absence)));
+    match too_soon.next() {
+        None => Ok(()),
+        Some(batch) => Err(format!("acknowledged while a follower was away that needs it: {batch:?}")),
     }
 }
 
@@ -84,15 +101,20 @@ fn compare<'a>(log: &[Bytes], acknowledged: impl Iterator<Item = &'a Acknowledge
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
+    use crate::demo::check::Span;
 
     #[test]
     fn what_is_lost_or_there_twice_is_seen() {
         let values = |text: &'static str| text.split(' ').map(|word| Bytes::from_static(word.as_bytes()));
+        let now = Instant::now();
         let batch = |base_offset, text| Acknowledged {
             target: Target { topic: "t", partition: 0 },
             base_offset,
             values: values(text).collect(),
+            span: Span { sent: now, answered: now },
         };
         let acknowledged = [batch(0, "a b"), batch(2, "c")];
         for (log, lost, twice) in
@@ -104,5 +126,23 @@ mod tests {
             assert_eq!(found.check().is_ok(), lost + twice == 0);
         }
         assert!(ReadBack::default().check().is_err(), "nothing was read");
+    }
+
+    #[test]
+    fn what_was_acknowledged_without_a_follower_is_seen() {
+        let begun = Instant::now();
+        let at = |seconds| begun + Duration::from_secs(seconds);
+        let absences = [Absence { from: at(2), until: at(6) }];
+        for (sent, answered, is_right) in [(0, 1, true), (1, 3, true), (5, 7, true), (3, 4, false)] {
+            let batch = Acknowledged {
+                target: Target { topic: "t", partition: 0 },
+                base_offset: 0,
+                values: Vec::new(),
+                span: Span { sent: at(sent), answered: at(answered) },
+            };
+            let batches = [batch];
+            assert_eq!(acknowledged_by_all(&batches, "t", &absences).is_ok(), is_right, "{sent} {answered}");
+            assert!(acknowledged_by_all(&batches, "another", &absences).is_ok());
+        }
     }
 }

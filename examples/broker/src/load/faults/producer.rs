@@ -11,7 +11,7 @@ use kafka_protocol::messages::{ApiKey, InitProducerIdRequest, InitProducerIdResp
 
 use super::super::process::PATIENCE;
 use super::{PARTITIONS, TOPICS};
-use crate::demo::check;
+use crate::demo::check::{self, Span};
 use crate::demo::client::{Client, Target, encode};
 
 const INIT_PRODUCER_ID_VERSION: i16 = 4;
@@ -38,6 +38,8 @@ pub(super) struct Acknowledged {
     pub(super) target: Target,
     pub(super) base_offset: i64,
     pub(super) values: Vec<Bytes>,
+    /// When it was first sent, and when it was acknowledged.
+    pub(super) span: Span,
 }
 
 /// What has become of the requests to one topic.
@@ -130,9 +132,17 @@ impl Producer {
             *sequence += values.len() as i32;
             let begun = Instant::now();
             let base_offset = self.deliver(&mut client, topic, target, batch).await?;
+            let span = Span { sent: begun, answered: Instant::now() };
             let counts = &mut self.counts[topic];
-            counts.longest = counts.longest.max(begun.elapsed());
-            self.acknowledged.push(Acknowledged { target, base_offset, values });
+            counts.longest = counts.longest.max(span.length());
+            // What all have is there for everybody, at once.
+            let read = client.fetch(target, base_offset, 0, 1).await.map_err(broken)?;
+            if read.records.first().map(|(_, value)| value) != values.first() {
+                return Err(format!(
+                    "{target:?}: offset {base_offset} was acknowledged, and is not to be read"
+                ));
+            }
+            self.acknowledged.push(Acknowledged { target, base_offset, values, span });
             tokio::time::sleep(PAUSE).await;
         }
         Ok(())
