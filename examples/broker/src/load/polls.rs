@@ -58,13 +58,16 @@ struct Figures {
     idle: (Duration, Duration),
     wake_ups: Vec<Duration>,
     lateness: Vec<Duration>,
+    /// The same of polls that were all sent at once, and how long it took until all of them waited.
+    burst: (Vec<Duration>, Duration),
     /// Entries in watch lists while all waited, and after all had hung up.
     watched: (u64, u64),
     /// How long it took from there on until nothing was kept of them.
     forgotten: Duration,
 }
 
-/// Starts a broker, lets all wait, wakes some, lets the others expire, lets all wait again and hangs up.
+/// Starts a broker, lets all wait, wakes some, lets the others expire; lets all wait at once and expire; and lets all wait
+/// again and hangs up.
 ///
 /// # Errors
 ///
@@ -83,7 +86,7 @@ pub(super) async fn run(shape: Shape) -> Verdict {
     let connected = served.resident_at_rest().await?;
 
     let begun = Instant::now();
-    let polls = park(shape, clients, 0);
+    let polls = park(shape, clients, Round { number: 0, spread: shape.wait / 10 });
     all_wait(&served, shape).await?;
     let parked = served.resident_at_rest().await?;
     let (cpu, idle_since) = (served.cpu()?, Instant::now());
@@ -93,8 +96,15 @@ pub(super) async fn run(shape: Shape) -> Verdict {
     let (clients, wake_ups, lateness) = answers(shape, polls, &records).await?;
     nothing_waits(&served, shape).await?;
 
+    let at_once = Instant::now();
+    let polls = park(shape, clients, Round { number: 1, spread: Duration::ZERO });
+    all_wait(&served, shape).await?;
+    let all_there = at_once.elapsed();
+    let (clients, _, late_together) = answers(shape, polls, &[]).await?;
+    nothing_waits(&served, shape).await?;
+
     let begun_again = Instant::now();
-    let again = park(shape, clients, 1);
+    let again = park(shape, clients, Round { number: 1, spread: shape.wait / 10 });
     let waiting = all_wait(&served, shape).await?;
     let parked_again = served.resident_at_rest().await?;
     // All sockets are closed with it.
@@ -109,17 +119,26 @@ pub(super) async fn run(shape: Shape) -> Verdict {
 
     let memory = [empty, connected, parked, parked_again];
     let watched = (waiting.watched, left.watched);
-    say(&table(shape, Figures { memory, idle, wake_ups, lateness, watched, forgotten }))
+    let burst = (late_together, all_there);
+    say(&table(shape, Figures { memory, idle, wake_ups, lateness, burst, watched, forgotten }))
 }
 
-/// Sends a poll on each connection, one after the other, for a tenth of their wait. `round` records have been written to
-/// each partition that was woken.
-fn park(shape: Shape, clients: Vec<Client>, round: i64) -> Polls {
+/// How all wait once.
+#[derive(Clone, Copy)]
+struct Round {
+    /// So many records have been written to each partition that was woken.
+    number: i64,
+    /// For so long they are sent one after the other.
+    spread: Duration,
+}
+
+/// Sends a poll on each connection.
+fn park(shape: Shape, clients: Vec<Client>, round: Round) -> Polls {
     let mut polls = JoinSet::new();
     for (number, mut client) in clients.into_iter().enumerate() {
         let target = shape.target(number);
-        let offset = if target.partition < shape.woken() { round } else { 0 };
-        let pause = shape.wait / 10 * number as u32 / shape.polls as u32;
+        let offset = if target.partition < shape.woken() { round.number } else { 0 };
+        let pause = round.spread * number as u32 / shape.polls as u32;
         polls.spawn(async move {
             tokio::time::sleep(pause).await;
             let sent = Instant::now();
@@ -208,7 +227,9 @@ fn table(shape: Shape, figures: Figures) -> String {
     table.times(&mut [
         ("record sent to poll answered", figures.wake_ups),
         ("expiry after its wait", figures.lateness),
+        ("expiry after its wait, all sent at once", figures.burst.0),
     ]);
+    table.line("all sent at once, until all waited", figures.burst.1.as_millis(), "ms");
     table.gap();
     let (watched, left) = figures.watched;
     table.line("entries in watch lists", watched, "");
@@ -231,6 +252,7 @@ mod tests {
             idle: (Duration::from_micros(12_300), Duration::from_secs(1)),
             wake_ups: vec![Duration::from_micros(4560); 12],
             lateness: vec![Duration::from_micros(7890)],
+            burst: (vec![Duration::from_micros(6540)], Duration::from_millis(321)),
             watched: (1234, 16),
             forgotten: Duration::from_millis(98),
         };
@@ -240,7 +262,7 @@ mod tests {
         {
             assert!(table.contains(expected), "{expected} in\n{table}");
         }
-        for expected in ["4.56", "7.89", "1234\n", "  98 ms after all hung up", "  16\n"] {
+        for expected in ["4.56", "7.89", "6.54", "321 ms", "1234\n", "  98 ms after all hung up", "  16\n"] {
             assert!(table.contains(expected), "{expected} in\n{table}");
         }
         assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
