@@ -76,15 +76,16 @@ pub(crate) async fn serve(mut stream: TcpStream, session: Session, mut closing: 
     }
     loop {
         timer.restart(cluster.config.connections_max_idle);
-        let first = tokio::select! {
+        let begun = tokio::select! {
             biased;
-            first = read_first(&mut stream) => first,
+            begun = begin_frame(&mut stream) => begun,
             _ = becomes(&mut closing, true) => return,
             () = timer.expired() => return,
         };
         // Whatever cannot be read or answered closes the connection, as it does in Kafka.
-        let Ok(Some(first)) = first else { return };
-        let frame = read_rest(&mut stream, first, cluster.config.max_request_bytes, Some(&cluster.buffers));
+        let Ok(Some(begun)) = begun else { return };
+        let frame =
+            finish_frame(&mut stream, begun, cluster.config.max_request_bytes, Some(&cluster.buffers));
         let frame = tokio::select! {
             biased;
             frame = timer.limit(cluster.config.transfer_timeout, frame) => frame,
@@ -120,27 +121,30 @@ pub(crate) async fn read_frame<S>(stream: &mut S, max_bytes: usize) -> io::Resul
 where
     S: AsyncRead + Unpin,
 {
-    match read_first(stream).await? {
+    match begin_frame(stream).await? {
         None => Ok(None),
-        Some(first) => read_rest(stream, first, max_bytes, None).await.map(Some),
+        Some(begun) => finish_frame(stream, begun, max_bytes, None).await.map(Some),
     }
 }
 
-/// Waits for the first byte of a frame; `None` at the end of the stream.
-async fn read_first<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<Option<u8>> {
-    let mut first = [0];
-    Ok((stream.read(&mut first).await? == 1).then_some(first[0]))
+/// The first bytes of a frame, at least one: as much of its length as has come.
+type Begun = ([u8; 4], usize);
+
+/// Waits for a frame to begin; `None` at the end of the stream.
+async fn begin_frame<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<Option<Begun>> {
+    let mut length = [0; 4];
+    let read = stream.read(&mut length).await?;
+    Ok((read > 0).then_some((length, read)))
 }
 
 /// Reads the rest of a frame. What it takes beyond [`FREE_BYTES`] is a part of the `buffers`, until the frame is dropped.
-async fn read_rest<S: AsyncRead + Unpin>(
+async fn finish_frame<S: AsyncRead + Unpin>(
     stream: &mut S,
-    first: u8,
+    (mut length, read): Begun,
     max_bytes: usize,
     buffers: Option<&Buffers>,
 ) -> io::Result<Bytes> {
-    let mut length = [first, 0, 0, 0];
-    stream.read_exact(&mut length[1..]).await?;
+    stream.read_exact(&mut length[read..]).await?;
     let length = usize::try_from(i32::from_be_bytes(length)).ok().filter(|&length| length <= max_bytes);
     let Some(length) = length else { return Err(io::ErrorKind::InvalidData.into()) };
     let mut frame = BytesMut::with_capacity(length.min(FREE_BYTES));
