@@ -43,7 +43,7 @@ impl Load {
         Load {
             parts: Vec::new(),
             polls: polls::Shape { polls: 300, partitions: 10, wait: Duration::from_secs(3), replicas: 3 },
-            members: members::Shape { groups: 20, group_size: 5, session: Duration::from_secs(2) },
+            members: members::Shape { groups: 20, group_size: 5, session: Duration::from_secs(3) },
             faults: faults::Shape { producers: 3, rounds: 1 },
             hostile: hostile::Shape { connections: 5 },
         }
