@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The broker's demo, five seconds of it, into a file and on a narrow terminal, and its load in little. It fails
-# if an answer is wrong or early, or if the books don't balance.
+# The broker's demo, five seconds of it, into a file and on a narrow terminal. Then its load in little.
+# All fail if an answer is wrong or early, or if the books don't balance.
 . "$(dirname "$0")/lib.sh"
 
 cargo build --locked --release -p ixion-broker
@@ -23,5 +23,4 @@ sed -e 's/\r*$//' -e 's/.*\r//' -e 's/\x1b\[K//g' -e '/^Script /d' "$scratch/ter
 [ "$(grep -c " ok$" "$scratch/narrow")" = "$things" ] || fail "not all was seen: $(cat "$scratch/narrow")"
 grep -qF "requests wait" "$scratch/terminal" || fail "a terminal is not shown how it goes: $(cat "$scratch/narrow")"
 echo "the same fits a narrow terminal"
-
 ci/load.sh

@@ -27,8 +27,9 @@ usage: ixion-broker serve [options]
 
 serve listens for Kafka clients. follow is a follower of it in a process of its own. demo starts a broker on free ports,
 shows each kind of delayed operation beside a load, checks every answer and ends with a table; it fails if an answer is wrong
-or early, or if the books do not balance. load starts brokers in processes of their own and puts them under load, all four programs if none is named, and ends
-each with a table; it fails if an answer is wrong or early, or if something is kept that is over:
+or early, or if the books do not balance. load starts brokers in processes of their own and puts them under load, all four
+programs if none is named, and ends each with a table; it fails if an answer is wrong or early, or if something is kept that
+is over:
   polls      many fetch requests that wait at once
   members    many members of groups that beat, some of which fall silent
   faults     producers with acks=all, while a follower is killed and another is stopped, again and again
@@ -92,6 +93,10 @@ const DEMO_SECONDS: u64 = 20;
 const MIN_DEMO_SECONDS: u64 = 5;
 /// An hour: the broker keeps everything in memory.
 const MAX_DEMO_SECONDS: u64 = 3600;
+/// Polls that wait for less are over before all of them have come.
+pub(crate) const MIN_POLL_MS: u64 = 500;
+/// A broker in one address has no more ports for connections.
+pub(crate) const MAX_POLLS: usize = 65_535;
 /// Nodes of a broker; followers in its process take a listener and a task each, and all fetch all the time.
 pub(crate) const MAX_NODES: u16 = 100;
 /// The most partitions that a broker has, of all topics together.
@@ -306,8 +311,6 @@ mod tests {
             ("serve --max-message-bytes 104857601", "--max-message-bytes"),
             ("serve --no-auto-create=yes", "--no-auto-create"),
             ("serve --replicas 2 --replicas 3", "twice"),
-            ("load --polls 0", "--polls"),
-            ("load --wait-ms 5000000000", "--wait-ms"),
             ("serve --bogus", "--bogus"),
             ("serve extra", "extra"),
             ("follow --node 2 --listen 127.0.0.1:2", "--leader"),
@@ -318,7 +321,9 @@ mod tests {
             ("follow --leader 127.0.0.1:1 --node 2 --replicas 3", "--replicas"),
             ("demo --seconds soon", "--seconds"),
             ("demo --seconds 4", "--seconds"),
-            ("polls", "load"),
+            ("load --polls 0", "--polls"),
+            ("load --wait-ms 5000000000", "--wait-ms"),
+            ("load --wait-ms 10", "--wait-ms"),
         ] {
             let error = parse_line(line).expect_err(line);
             assert!(error.contains(word), "{line:?}: {error}");

@@ -98,7 +98,7 @@ impl Client {
     }
 
     /// Deletes a topic; returns the error code.
-    pub(super) async fn delete(&mut self, topic: &'static str, timeout_ms: i32) -> io::Result<i16> {
+    pub(crate) async fn delete(&mut self, topic: &'static str, timeout_ms: i32) -> io::Result<i16> {
         let request =
             DeleteTopicsRequest::default().with_topic_names(vec![name(topic)]).with_timeout_ms(timeout_ms);
         let reply: DeleteTopicsResponse =
@@ -108,7 +108,7 @@ impl Client {
     }
 
     /// Deletes the records before an offset; returns the error code and the low watermark.
-    pub(super) async fn delete_records(
+    pub(crate) async fn delete_records(
         &mut self,
         target: Target,
         offset: i64,
@@ -256,7 +256,7 @@ pub(crate) async fn control(address: SocketAddr, line: &str) -> io::Result<Strin
     Ok(reply.trim_end().to_owned())
 }
 
-pub(super) fn name(topic: &'static str) -> TopicName {
+pub(crate) fn name(topic: &'static str) -> TopicName {
     TopicName(StrBytes::from_static_str(topic))
 }
 
@@ -301,11 +301,11 @@ fn decode(bytes: &mut Bytes) -> io::Result<Vec<(i64, Bytes)>> {
     Ok(records.map(|record| (record.offset, record.value.unwrap_or_default())).collect())
 }
 
-pub(super) fn wrong(message: String) -> io::Error {
+pub(crate) fn wrong(message: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, message)
 }
 
-pub(super) fn other(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
+pub(crate) fn other(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
 }
 

@@ -6,7 +6,6 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::Verdict;
 use super::check::{self, Pauses, Span};
 use super::client::{Client, Target};
 
@@ -58,6 +57,9 @@ impl Measured {
         }
     }
 }
+
+/// A failure of the load: a broken connection, or an answer that is wrong.
+pub(crate) type Verdict = Result<(), String>;
 
 impl Shared {
     pub(super) fn new(address: SocketAddr) -> Shared {

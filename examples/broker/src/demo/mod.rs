@@ -22,6 +22,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use client::Client;
+pub(crate) use load::Verdict;
 use load::{ORDERS, PARTITIONS, PINGS, QUIET, Shared};
 use screen::Screen;
 use seen::Seen;
@@ -29,9 +30,6 @@ use tour::{News, Tour};
 use usage::Usage;
 
 use crate::args::WARNING;
-
-/// A failure of a load: a broken connection, or an answer that is wrong.
-pub(crate) type Verdict = Result<(), String>;
 
 /// The follower that is paused for a while.
 const PAUSED_NODE: u16 = 3;
@@ -124,11 +122,6 @@ fn conclude(
     check::shown("Produce", &stats.produce)?;
     check::shown("Fetch", &stats.fetch)?;
     screen.paragraph(all_well)
-}
-
-/// Prints a line.
-pub(crate) fn say(line: &str) -> Verdict {
-    crate::say(line).map_err(|error| error.to_string())
 }
 
 /// The waits of the polls that get nothing.

@@ -80,19 +80,14 @@ pub(super) fn purgatories(stats: &Stats) -> [(&'static str, &PurgatoryStats); 6]
     ]
 }
 
-/// A row of percentiles.
-fn row(name: &str, (width, column): (usize, usize), samples: &mut [Duration]) -> String {
-    format!("{name:<width$}{}", percentiles(column, samples))
-}
-
-/// The middle, the 99th of a hundred and the last of some samples, in milliseconds and columns of that width.
-pub(crate) fn percentiles(column: usize, samples: &mut [Duration]) -> String {
+/// A row of percentiles in milliseconds: the columns for its name, and for each.
+pub(crate) fn row(name: &str, (width, column): (usize, usize), samples: &mut [Duration]) -> String {
     samples.sort_unstable();
     let at = |share: f64| match percentile(samples, share) {
         Some(sample) => format!("{:.2}", sample.as_secs_f64() * 1000.0),
         None => "-".to_owned(),
     };
-    format!("{:>column$}{:>column$}{:>column$}", at(0.5), at(0.99), at(1.0))
+    format!("{name:<width$}{:>column$}{:>column$}{:>column$}", at(0.5), at(0.99), at(1.0))
 }
 
 /// The smallest sample that is not below this share of all.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use terminal_size::{Width, terminal_size};
 
-use super::Verdict;
+use super::load::Verdict;
 
 /// How wide what is no terminal is taken to be.
 const WIDTH: usize = 80;

@@ -10,10 +10,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::Verdict;
 use super::check::{self, Span};
 use super::client::{Client, Polled, Target};
-use super::load::Shared;
+use super::load::{Shared, Verdict};
 use super::seen::{Asked, Seen};
 
 pub(super) const TOPIC: &str = "tour";

@@ -16,7 +16,7 @@ use self::check::ReadBack;
 use self::producer::{Counts, Producer};
 use super::process::{Process, Served, free_address, words};
 use super::table::Table;
-use crate::demo::{Verdict, say};
+use crate::demo::Verdict;
 
 /// Topics: the first needs one of the two followers, the second both.
 const TOPICS: [(&str, &str); 2] = [("two", "2"), ("three", "3")];
@@ -142,7 +142,7 @@ pub(super) async fn run(shape: Shape) -> Verdict {
     check::acknowledged_by_all(&acknowledged, TOPICS[1].0, &absences)?;
     let read = check::read_back(&mut admin, &acknowledged).await?;
     drop(followers);
-    say(&table(shape, counts, read))?;
+    super::say(&table(shape, counts, read))?;
     for (counts, (topic, _)) in counts.iter().zip(TOPICS) {
         counts.check().map_err(|wrong| format!("topic {topic}: {wrong}"))?;
     }

@@ -13,8 +13,8 @@ use tokio::task::JoinSet;
 use self::client::Kind;
 use super::process::{Served, need_files};
 use super::table::Table;
+use crate::demo::Verdict;
 use crate::demo::client::{Client, Target};
-use crate::demo::{Verdict, say};
 
 /// What those who do not read ask for, and what the one that behaves uses.
 const BULK: Target = Target { topic: "bulk", partition: 0 };
@@ -74,8 +74,9 @@ struct Figures {
 pub(super) async fn run(shape: Shape) -> Verdict {
     need_files(shape.clients())?;
     let served = Served::start(&format!(
-        "--replicas 1 --transfer-timeout-ms {} --buffer-total-bytes {BUFFER_BYTES}",
-        TRANSFER_TIMEOUT.as_millis()
+        "--replicas 1 --transfer-timeout-ms {} --buffer-total-bytes {BUFFER_BYTES} --max-request-bytes {}",
+        TRANSFER_TIMEOUT.as_millis(),
+        BUFFER_BYTES / 2
     ))?;
     let mut honest = served.connect().await?;
     fill(&mut honest).await.map_err(|error| format!("writing what is to be read: {error}"))?;
@@ -105,7 +106,7 @@ pub(super) async fn run(shape: Shape) -> Verdict {
     served.reach(|left| left.connections == 0, "the connections of all others are closed").await?;
     let figures = Figures { closed, alone, beside, memory: (before, most) };
     let verdict = check(shape, &figures);
-    say(&table(shape, figures))?;
+    super::say(&table(shape, figures))?;
     verdict
 }
 

@@ -13,8 +13,8 @@ use tokio::task::JoinSet;
 use self::member::Member;
 use super::process::{PATIENCE, Served, need_files};
 use super::table::{Table, percent, rate};
+use crate::demo::Verdict;
 use crate::demo::client::Client;
-use crate::demo::{Verdict, say};
 
 /// How long an empty group waits for more members: not for ever, since it is joins that are counted.
 const INITIAL_DELAY: Duration = Duration::from_millis(200);
@@ -170,7 +170,7 @@ pub(super) async fn run(shape: Shape) -> Verdict {
     let beats = std::mem::take(&mut shared.measured.lock().expect("nobody panics").beats);
     let memory = [empty, connected, members];
     let forgotten = ended.elapsed();
-    say(&table(shape, Figures { memory, join_time, steady, rush, beats, evictions, forgotten }))
+    super::say(&table(shape, Figures { memory, join_time, steady, rush, beats, evictions, forgotten }))
 }
 
 fn start_members(shared: &Arc<Shared>, clients: Vec<Client>, tasks: &mut JoinSet<Verdict>) {

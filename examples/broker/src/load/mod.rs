@@ -11,7 +11,7 @@ mod table;
 
 pub(crate) use options::{Load, parse};
 
-use crate::demo::{Verdict, say};
+use crate::demo::Verdict;
 
 /// One of the programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,4 +54,9 @@ pub(crate) async fn run(load: Load) -> Verdict {
         verdict.map_err(|wrong| format!("load {}: {wrong}", part.name()))?;
     }
     Ok(())
+}
+
+/// Prints a line.
+fn say(line: &str) -> Verdict {
+    crate::say(line).map_err(|error| error.to_string())
 }

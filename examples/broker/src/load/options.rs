@@ -1,15 +1,11 @@
 //! What the command line says about the load.
 
+use std::ffi::OsString;
 use std::time::Duration;
 
 use super::{Part, faults, hostile, members, polls};
 use crate::args::values::Options;
-use crate::args::{Command, MAX_NODES, MAX_PARTITIONS};
-
-/// A broker in one address has no more ports for connections.
-const MAX_CONNECTIONS: usize = 65_535;
-/// Polls that wait for less are over before all of them have come.
-const MIN_WAIT_MS: u64 = 500;
+use crate::args::{Command, MAX_NODES, MAX_PARTITIONS, MAX_POLLS, MIN_POLL_MS};
 
 /// Which programs are to run, and how large they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,32 +46,30 @@ impl Load {
     }
 }
 
+/// The most groups and the most hostile clients: each takes ports of one address.
+const MAX_GROUPS: usize = 6000;
+const MAX_CONNECTIONS: usize = 10_000;
+const MAX_ROUNDS: u32 = 1000;
+
 /// Reads what stands after the command: the names of programs, then options.
 pub(crate) fn parse(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Error> {
     let mut parts = Vec::new();
-    let mut words = parser.raw_args()?;
-    while let Some(word) = words.next_if(|word| !word.to_string_lossy().starts_with('-')) {
-        match Part::ALL.into_iter().find(|part| word == *part.name()) {
+    while let Some(name) = next_name(parser) {
+        match Part::ALL.into_iter().find(|part| name == part.name()) {
             Some(part) => parts.push(part),
-            None => {
-                return Err(format!(
-                    "there is no load {word:?}: there are polls, members, faults and hostile"
-                )
-                .into());
-            }
+            None => return Err(format!("there is no load {name:?}").into()),
         }
     }
-    // Options that say how large something is count on top of `--short`, wherever it stands.
+    // What says how large something is counts on top of `--short`, wherever it stands.
     let mut sizes: Vec<Box<dyn FnOnce(&mut Load)>> = Vec::new();
-    let mut short = false;
     let mut options = Options::new(parser);
     while let Some(option) = options.next()? {
         match option.as_str() {
             "help" => return Ok(Command::Help),
             "version" => return Ok(Command::Version),
-            "short" => short = true,
+            "short" => {}
             "polls" => {
-                let polls = options.number(1..=MAX_CONNECTIONS)?;
+                let polls = options.number(1..=MAX_POLLS)?;
                 sizes.push(Box::new(move |load| load.polls.polls = polls));
             }
             "partitions" => {
@@ -83,7 +77,7 @@ pub(crate) fn parse(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Erro
                 sizes.push(Box::new(move |load| load.polls.partitions = partitions));
             }
             "wait-ms" => {
-                let wait = options.milliseconds(MIN_WAIT_MS)?;
+                let wait = options.milliseconds(MIN_POLL_MS)?;
                 sizes.push(Box::new(move |load| load.polls.wait = wait));
             }
             "replicas" => {
@@ -91,11 +85,11 @@ pub(crate) fn parse(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Erro
                 sizes.push(Box::new(move |load| load.polls.replicas = replicas));
             }
             "groups" => {
-                let groups = options.number(1..=MAX_CONNECTIONS)?;
+                let groups = options.number(1..=MAX_GROUPS)?;
                 sizes.push(Box::new(move |load| load.members.groups = groups));
             }
             "rounds" => {
-                let rounds = options.number(1..=1000)?;
+                let rounds = options.number(1..=MAX_ROUNDS)?;
                 sizes.push(Box::new(move |load| load.faults.rounds = rounds));
             }
             "connections" => {
@@ -105,10 +99,15 @@ pub(crate) fn parse(parser: &mut lexopt::Parser) -> Result<Command, lexopt::Erro
             _ => return Err(options.unknown()),
         }
     }
-    let mut load = if short { Load::short() } else { Load::full() };
+    let mut load = if options.has("short") { Load::short() } else { Load::full() };
     load.parts = if parts.is_empty() { Part::ALL.to_vec() } else { parts };
     sizes.into_iter().for_each(|size| size(&mut load));
     Ok(Command::Load(Box::new(load)))
+}
+
+/// The next word, if it is no option.
+fn next_name(parser: &mut lexopt::Parser) -> Option<OsString> {
+    parser.try_raw_args()?.next_if(|word| !word.as_encoded_bytes().starts_with(b"-"))
 }
 
 #[cfg(test)]
@@ -127,8 +126,8 @@ mod tests {
     fn without_a_name_all_run_and_sizes_count_on_top_of_the_short_form() {
         let all = parse_line("").expect("a right line");
         assert_eq!((all.parts, all.polls.polls), (Part::ALL.to_vec(), 10_000));
-        let line = "hostile polls --polls 7 --short --partitions 8 --wait-ms 900 --replicas 1 --groups 2 --rounds 3 \
-                    --connections 4";
+        let line = "hostile polls --polls 7 --short --partitions 8 --wait-ms 900 --replicas 1 --groups 2 \
+                    --rounds 3 --connections 4";
         let load = parse_line(line).expect("a right line");
         let short = Load::short();
         let polls = polls::Shape { polls: 7, partitions: 8, wait: Duration::from_millis(900), replicas: 1 };
@@ -136,13 +135,9 @@ mod tests {
         assert_eq!((load.polls, load.members), (polls, members::Shape { groups: 2, ..short.members }));
         assert_eq!(load.faults, faults::Shape { rounds: 3, ..short.faults });
         assert_eq!(load.hostile, hostile::Shape { connections: 4 });
-        for (line, word) in [
-            ("poll", "poll"),
-            ("--groups 0", "--groups"),
-            ("--bogus", "--bogus"),
-            ("--short polls", "polls"),
-            ("--wait-ms 499", "--wait-ms"),
-        ] {
+        for (line, word) in
+            [("poll", "poll"), ("--groups 0", "--groups"), ("--bogus", "--bogus"), ("--short polls", "polls")]
+        {
             let error = parse_line(line).expect_err(line);
             assert!(error.contains(word), "{line:?}: {error}");
         }

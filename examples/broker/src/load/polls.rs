@@ -7,9 +7,9 @@ use tokio::task::JoinSet;
 
 use super::process::{Served, Standing, need_files};
 use super::table::{Table, percent};
+use crate::demo::Verdict;
 use crate::demo::check::{Span, lateness};
 use crate::demo::client::{Client, Target};
-use crate::demo::{Verdict, say};
 
 const TOPIC: &str = "polls";
 /// Partitions that get a record while all wait.
@@ -120,7 +120,7 @@ pub(super) async fn run(shape: Shape) -> Verdict {
     let memory = [empty, connected, parked, parked_again];
     let watched = (waiting.watched, left.watched);
     let burst = (late_together, all_there);
-    say(&table(shape, Figures { memory, idle, wake_ups, lateness, burst, watched, forgotten }))
+    super::say(&table(shape, Figures { memory, idle, wake_ups, lateness, burst, watched, forgotten }))
 }
 
 /// How all wait once.

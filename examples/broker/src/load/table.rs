@@ -46,7 +46,7 @@ impl Table {
     /// The same, without what stands over it.
     pub(super) fn percentiles(&mut self, rows: &mut [(&str, Vec<Duration>)]) {
         for (name, samples) in rows {
-            let _ = writeln!(self.0, "  {name:<42} {}", report::percentiles(10, samples));
+            let _ = writeln!(self.0, "{}", report::row(&format!("  {name}"), (45, 10), samples));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::super::Verdict;
+use super::super::load::Verdict;
 use super::super::member::{End, Group, Member};
 use super::super::seen::Asked;
 use super::{SHARED, SHARED_PARTITIONS, Tour};

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::super::Verdict;
 use super::super::check::{self, Span};
+use super::super::load::Verdict;
 use super::super::seen::Asked;
 use super::super::{PAUSED_NODE, tell};
 use super::{LONG, TARGET, Tour, append, broken, connect, is_empty, millis, poll, woke};
