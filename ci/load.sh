@@ -27,6 +27,7 @@ for part in polls members faults hostile; do
     table=$(timeout 200 target/release/ixion-broker load "$part" "${size[@]}") || fail "load $part failed: $table"
     echo "$table"
     echo
+    # shellcheck disable=SC2016 # the fence of a block of text
     printf '\n# Load: %s\n\n```text\n%s\n```\n' "$part" "$table" >>"$figures"
 done
 cp "$readme" target/load-readme.md
