@@ -32,7 +32,7 @@
 //! | [`hottest_keys`](crate::Purgatory::hottest_keys) | O(keys) | one hold for every 256 keys, one for each that is returned | **`Clone` of `K`, in a hold** |
 //! | [`occupancy`](crate::Purgatory::occupancy) | O(operations / 64) | one hold for every 1024 chunks of 64 | none |
 //! | [`lateness`](crate::Purgatory::lateness) | O(1) | one lock of the drives' | none |
-//! | [`name`](crate::Purgatory::name), [`now`](crate::Purgatory::now) | O(1) | none | the clock |
+//! | [`name`](crate::Purgatory::name), [`now`](crate::Purgatory::now), [`time_to`](crate::Purgatory::time_to) | O(1) | none | the clock |
 //! | [`expire`](crate::Purgatory::expire), nothing due | O(s) | 2 s holds | none |
 //! | the same, with something due | O(s), and O(k) for each; about 1024 at most | one hold for every 64 that are due or 128 that move down; *an end* for each | the callbacks of what has expired |
 //! | [`next_expiration`](crate::Purgatory::next_expiration), [`time_to_next`](crate::Purgatory::time_to_next) | O(s) | s holds | none |

@@ -200,8 +200,9 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
         (!next.is_never()).then(|| self.time_to(next))
     }
 
-    fn time_to(&self, next: Tick) -> Duration {
-        self.resolution.start_of(next).saturating_sub(self.clock.elapsed())
+    /// The time until a tick; zero if it has passed.
+    pub(super) fn time_to(&self, tick: Tick) -> Duration {
+        self.resolution.start_of(tick).saturating_sub(self.clock.elapsed())
     }
 
     /// Finds the next deadline, and promises the alarm that somebody drives then. The order of the three steps is

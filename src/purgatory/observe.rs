@@ -15,6 +15,7 @@ use crate::wheel::{COUNT_STEP, Occupancy};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::hash::Hash;
+use std::time::Duration;
 
 /// How many of those that wait on a key are told of. They are read in one hold of a lock, so that they are of one moment.
 const MOST_WAITERS: usize = 128;
@@ -31,7 +32,7 @@ pub struct Watcher {
     /// The tick in which it was registered; of one that never expires only where
     /// [waits are measured](crate::Builder::measure_waits).
     pub since: Option<Tick>,
-    /// The tick at which it expires; [`Tick::MAX`] is never.
+    /// The tick at which it expires; [`Tick::MAX`] is never. [`Purgatory::time_to`] says how long that is.
     pub deadline: Tick,
     /// The number that it waits at, if any.
     pub progress: Option<u64>,
@@ -52,6 +53,15 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     #[must_use]
     pub fn now(&self) -> Tick {
         self.engine.now()
+    }
+
+    /// Returns the time until a tick, such as the [`deadline`](Watcher::deadline) of who waits on a key; zero if it has passed,
+    /// and [`Duration::MAX`] for never.
+    ///
+    #[doc = include_str!("docs/time_to.md")]
+    #[must_use]
+    pub fn time_to(&self, tick: Tick) -> Duration {
+        if tick.is_never() { Duration::MAX } else { self.engine.time_to(tick) }
     }
 
     /// Returns the number of operations that wait. Exact at every quiet point; while a thread is inside an operation

@@ -78,6 +78,19 @@ fn are_about(histogram: &Histogram, expected: &[Duration]) -> bool {
 }
 
 #[test]
+fn the_time_to_a_deadline_is_what_is_left_of_it_and_never_stays_never() {
+    let (clock, purgatory) = purgatory();
+    register(&purgatory, Op::new(), ms(500), 1);
+    register(&purgatory, Op::new(), Duration::MAX, 2);
+    let left = |key| purgatory.time_to(purgatory.waiters(&key)[0].deadline);
+    assert_eq!((left(1), left(2)), (ms(500), Duration::MAX));
+    clock.advance(ms(200));
+    assert_eq!((left(1), left(2)), (ms(300), Duration::MAX));
+    clock.advance(ms(400)); // nobody has driven: it is overdue
+    assert_eq!((left(1), left(2)), (Duration::ZERO, Duration::MAX));
+}
+
+#[test]
 fn the_books_say_what_was_over_at_once_and_what_was_turned_away() {
     let clock = clock(Resolution::MILLISECOND);
     let purgatory: Keyed = Purgatory::builder("small").clock(clock).capacity(1).build();
