@@ -50,7 +50,10 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Engine<K, O> {
 
     /// A signal from inside a look, which is put off whole.
     fn check_later<Q: Hash + Equivalent<K> + ?Sized>(self: &Arc<Self>, key: &Q, up_to: u64, call: &Call) {
-        debug_assert!(false, "try_complete must not signal keys of a purgatory");
+        debug_assert!(
+            false,
+            "try_complete must not signal keys of a purgatory; `ixion::defer` does it after the look"
+        );
         let mut waiters = Vec::new();
         self.visit(key, Reach::UpTo(up_to), call, |waiter| {
             waiters.push(Arc::clone(waiter));
