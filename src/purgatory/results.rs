@@ -111,7 +111,7 @@ impl fmt::Debug for OperationId {
 /// }
 /// # Ok::<(), ixion::RejectReason>(())
 /// ```
-#[must_use = "an operation that waits can be named only by the id in here"]
+#[must_use = "it names the operation, if that waits; `let _ =` where a key names it too"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Registration {
     /// It was over when the call returned. Its callback is still to come where that was made in a callback, or where
