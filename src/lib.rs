@@ -127,7 +127,9 @@
 //!   nothing.
 //! * `async`: waiting as a future, on any runtime: `Purgatory::wait`.
 //! * `metrics`: the module `telemetry`, which publishes the books to the `metrics` facade.
-//! * `tracing`: rare events, and each pass of a drive as a span.
+//! * `tracing`: events, and a span for each pass of a drive, with the target `ixion`. At *error* a panic of your code, at *warn* a
+//!   pass of 100 ms or more, at *debug* what was rejected or clamped, shutdowns, and expirers that start and stop, at *trace* the spans.
+//!   Nothing is told of operations that are accepted and end.
 //! * `test-util`: the module `testing`, the oracles that ixion's own tests compare against.
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
