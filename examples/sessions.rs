@@ -7,7 +7,7 @@
 //! `cargo run --example sessions`
 //!
 //! You will see an hour pass on a clock moved by hand: a session that is kept alive and then logs out, one that falls
-//! silent, and a user who logs out everywhere.
+//! silent, a user who logs out everywhere, and one that is there when the server stops.
 
 use ixion::{Clock, DelayedOperation, ManualClock, Outcome, Purgatory, RejectReason};
 use std::collections::HashMap;
@@ -74,13 +74,11 @@ impl Sessions {
         self.shared.live.lock().unwrap().insert(token, session);
         let end = End { token, shared: Arc::clone(&self.shared) };
         let keys = [Key::Token(token), Key::User(user.to_owned())];
-        match self.timers.try_complete_else_watch(end, Self::IDLE, keys) {
-            Ok(_) => Ok(token),
-            Err(rejected) => {
-                self.shared.live.lock().unwrap().remove(&token);
-                Err(rejected.reason)
-            }
+        let registration = self.timers.try_complete_else_watch(end, Self::IDLE, keys);
+        if registration.is_err() {
+            self.shared.live.lock().unwrap().remove(&token);
         }
+        Ok(registration.map(|_| token)?)
     }
 
     /// Serves a request, which is the session's next; `None` if there is no such session any more.
@@ -99,44 +97,48 @@ impl Sessions {
         self.timers.force_complete_for_key(&Key::Token(token)) == 1
     }
 
+    /// How long each session of a user has left.
+    fn left(&self, user: &str) -> Vec<Duration> {
+        let ends = self.timers.waiters(&Key::User(user.to_owned()));
+        ends.iter().map(|end| self.timers.time_to(end.deadline)).collect()
+    }
+
     fn log_out_everywhere(&self, user: &str) -> usize {
         self.timers.force_complete_for_key(&Key::User(user.to_owned()))
     }
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
+    const MINUTE: Duration = Duration::from_secs(60);
     let clock = ManualClock::new(); // In a server: SystemClock, and an Expirer that drives `timers`.
     let ended = Arc::new(Mutex::new(Vec::new()));
     let (log, watch) = (Arc::clone(&ended), clock.clone());
     let sessions = Sessions::new(clock.clone(), move |session, outcome| {
         let minute = watch.elapsed().as_secs() / 60;
-        let how = if outcome == Outcome::Expired { "fell silent" } else { "logged out" };
-        println!("minute {minute}: {} {how} after {} requests", session.user, session.requests);
-        log.lock().unwrap().push((minute, session.user, outcome));
+        println!("minute {minute}: {}, after {} requests: {outcome}", session.user, session.requests);
+        log.lock().unwrap().push(format!("{minute} {} {outcome:?}", session.user));
     });
 
     let (ann, bob) = (sessions.log_in("ann")?, sessions.log_in("bob")?);
     let carol = [sessions.log_in("carol")?, sessions.log_in("carol")?];
     for minute in 1..=60 {
-        clock.advance(Duration::from_secs(60));
+        clock.advance(MINUTE);
         while sessions.timers.expire().more {}
         match minute {
             10 | 39 => assert!(sessions.request(ann).is_some()),
+            15 => assert_eq!(sessions.left("carol"), [15 * MINUTE; 2]),
             20 => assert_eq!(sessions.log_out_everywhere("carol"), 2),
             25 => assert_eq!(sessions.request(carol[0]), None),
             30 => assert_eq!(sessions.request(bob), None),
             50 => assert!(sessions.log_out(ann) && !sessions.log_out(ann)),
+            55 => _ = sessions.log_in("dave")?,
             _ => {}
         }
     }
-    let ended: Vec<_> = ended.lock().unwrap().iter().map(|end| (end.0, end.1.clone(), end.2)).collect();
-    let expected = [
-        (20, "carol", Outcome::Forced),
-        (20, "carol", Outcome::Forced),
-        (30, "bob", Outcome::Expired),
-        (50, "ann", Outcome::Forced),
-    ];
-    assert_eq!(ended, expected.map(|(minute, user, outcome)| (minute, user.to_owned(), outcome)));
+    assert_eq!(sessions.timers.shutdown(), 1);
+    let expected =
+        ["20 carol Forced", "20 carol Forced", "30 bob Expired", "50 ann Forced", "60 dave Shutdown"];
+    assert_eq!(*ended.lock().unwrap(), expected);
     assert!(sessions.timers.is_empty() && sessions.shared.live.lock().unwrap().is_empty());
     Ok(())
 }
