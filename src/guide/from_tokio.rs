@@ -61,7 +61,44 @@
 //! # Together
 //!
 //! A purgatory needs no runtime and gets on with any. With the feature `async` a task waits with [`wait`](../../purgatory/struct.Purgatory.html#method.wait): the condition is a
-//! closure that runs on the task and may borrow, the purgatory holds a waker, and dropping the future takes it out.
+//! closure that runs on the task and may borrow, the purgatory holds a waker, and dropping the future takes it out: a handler
+//! whose client hangs up needs no more. Say the purgatory's type, `Purgatory<K>`; `build` alone leaves open what waits in it.
+//!
+#![cfg_attr(feature = "async", doc = "```")]
+#![cfg_attr(not(feature = "async"), doc = "```ignore")]
+//! use ixion::{Expirer, Purgatory, WaitError};
+//! use std::sync::Mutex;
+//! use std::time::Duration;
+//!
+//! struct Server { log: Mutex<Vec<String>>, polls: Purgatory<String> }
+//!
+//! impl Server {
+//!     /// What comes after the first `from` messages. Empty if nothing has come in half a minute.
+//!     async fn poll(&self, from: usize) -> Result<Vec<String>, WaitError> {
+//!         let news = || self.log.lock().unwrap().get(from..).filter(|news| !news.is_empty()).map(<[_]>::to_vec);
+//!         match self.polls.wait(Duration::from_secs(30), ["orders".to_owned()], news).await {
+//!             Err(WaitError::Elapsed) => Ok(Vec::new()),
+//!             answer => answer, // the news; or it is full, or shut down
+//!         }
+//!     }
+//!
+//!     fn publish(&self, message: String) {
+//!         self.log.lock().unwrap().push(message); // the guard is dropped here,
+//!         self.polls.check_and_complete("orders"); // and then comes the signal
+//!     }
+//! }
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let server = Server { log: Mutex::default(), polls: Purgatory::builder("polls").build() };
+//!     let expirer = Expirer::spawn("expirer")?; // dropped, it stops: keep it as long as the server
+//!     expirer.drive(&server.polls);
+//!
+//!     let (news, ()) = tokio::join!(server.poll(0), async { server.publish("first".to_owned()) });
+//!     assert_eq!(news?, ["first"]);
+//!     Ok(())
+//! }
+//! ```
 //!
 //! Without it the operation holds the sending end, the task awaits the receiving one, and the condition is checked by whoever
 //! signals: a task is woken only when it is done. With tokio's `oneshot` for the channel of this example the handler's last line

@@ -4,7 +4,8 @@
 //! # A long poll
 //!
 //! The condition reads the state under its lock, the callback answers. One look is enough for each request that an event
-//! concerns; a request that wants several partitions has several keys. Over HTTP, with clients that hang up:
+//! concerns; a request that wants several partitions has several keys. In an async task it is one `await`:
+//! [*coming from tokio*](super::from_tokio#together). Over HTTP, with clients that hang up:
 //! [`long_poll_http`](https://github.com/ixion-rs/ixion/blob/main/examples/long_poll_http/src/main.rs).
 //!
 //! ```
@@ -44,10 +45,11 @@
 //! tell the event how far it has come: it then asks only those that it reaches. To run: [`acks_all`](https://github.com/ixion-rs/ixion/blob/main/examples/acks_all.rs).
 //!
 //! ```
-//! # use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory, Watch};
-//! # use std::cell::Cell;
-//! # use std::rc::Rc;
-//! # use std::time::Duration;
+//! use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory, Watch};
+//! use std::cell::Cell;
+//! use std::rc::Rc;
+//! use std::time::Duration;
+//!
 //! struct Replicated { high_watermark: Rc<Cell<u64>>, required: u64, looks: Rc<Cell<u32>> }
 //!
 //! impl DelayedOperation for Replicated {
@@ -58,8 +60,8 @@
 //!     fn on_complete(self, _outcome: Outcome) {}
 //! }
 //!
-//! # let produces: Purgatory<&str, Replicated> = Purgatory::builder("produce").clock(ManualClock::new()).build();
-//! # let (high_watermark, looks) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+//! let produces: Purgatory<&str, Replicated> = Purgatory::builder("produce").clock(ManualClock::new()).build();
+//! let (high_watermark, looks) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
 //! for required in 1..=10_000 {
 //!     let op = Replicated { high_watermark: high_watermark.clone(), required, looks: looks.clone() };
 //!     let watch = [Watch::at("orders-0", required)];
@@ -77,12 +79,13 @@
 //! # Sessions and leases
 //!
 //! The operation *is* the session: it ends when nobody has renewed it. A renewal moves its deadline, by its key, and runs no
-//! code of yours; so it may be made under the lock of the group. With logging out, here and everywhere:
-//! [`sessions`](https://github.com/ixion-rs/ixion/blob/main/examples/sessions.rs).
+//! code of yours; so it may be made under the lock of the group. With logging out, here and everywhere, and how long
+//! those of a user have left: [`sessions`](https://github.com/ixion-rs/ixion/blob/main/examples/sessions.rs).
 //!
 //! ```
-//! # use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory};
-//! # use std::time::Duration;
+//! use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory};
+//! use std::time::Duration;
+//!
 //! struct Session { member: &'static str }
 //!
 //! impl DelayedOperation for Session {
@@ -97,9 +100,9 @@
 //!     }
 //! }
 //!
-//! # let clock = ManualClock::new();
-//! # let sessions: Purgatory<&str, Session> = Purgatory::builder("sessions").clock(clock.clone()).build();
-//! # const LIMIT: Duration = Duration::from_secs(10);
+//! let clock = ManualClock::new();
+//! let sessions: Purgatory<&str, Session> = Purgatory::builder("sessions").clock(clock.clone()).build();
+//! const LIMIT: Duration = Duration::from_secs(10);
 //! fn heartbeat(sessions: &Purgatory<&'static str, Session>, member: &'static str) -> bool {
 //!     // False: it has ended, or its expiry has begun.
 //!     sessions.reset_timeout_for_key(member, LIMIT) == 1
@@ -110,6 +113,9 @@
 //! assert!(heartbeat(&sessions, "m1"));
 //! clock.advance(Duration::from_secs(9));
 //! assert_eq!(sessions.expire().expired, 0);
+//! // What is left of a session.
+//! let session = sessions.waiters("m1")[0];
+//! assert_eq!(sessions.time_to(session.deadline), Duration::from_secs(1));
 //! // A member that leaves: taken out, without a callback.
 //! let session = sessions.cancel_first("m1").taken();
 //! assert!(session.is_some() && !heartbeat(&sessions, "m1"));
@@ -158,6 +164,7 @@
 //!     while retries.expire().more {}
 //!     at.push(clock.now().as_u64());
 //! }
+//!
 //! assert_eq!(at, [0, 100, 300, 700]);
 //! ```
 //!
@@ -167,21 +174,24 @@
 //! connection to each of its operations, and cancel by that: then there is no list of ids to keep.
 //!
 //! ```
-//! # use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory};
-//! # use std::time::Duration;
-//! # struct Wait;
-//! # impl DelayedOperation for Wait {
-//! #     fn try_complete(&mut self) -> bool { false }
-//! #     fn on_complete(self, _outcome: Outcome) {}
-//! # }
+//! use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory};
+//! use std::time::Duration;
+//!
+//! struct Wait;
+//! impl DelayedOperation for Wait {
+//!     fn try_complete(&mut self) -> bool { false }
+//!     fn on_complete(self, _outcome: Outcome) {}
+//! }
+//!
 //! #[derive(PartialEq, Eq, Hash)]
 //! enum Key { Topic(&'static str), Connection(u64) }
 //!
-//! # let polls: Purgatory<Key, Wait> = Purgatory::builder("polls").clock(ManualClock::new()).build();
+//! let polls: Purgatory<Key, Wait> = Purgatory::builder("polls").clock(ManualClock::new()).build();
 //! for topic in ["orders", "payments"] {
 //!     let keys = [Key::Topic(topic), Key::Connection(7)];
 //!     let _ = polls.try_complete_else_watch(Wait, Duration::from_secs(30), keys)?;
 //! }
+//!
 //! assert_eq!(polls.cancel_for_key(&Key::Connection(7)).count(), 2);
 //! assert_eq!(polls.key_count(), 0);
 //! # Ok::<(), ixion::RejectReason>(())
@@ -193,19 +203,21 @@
 //! for the callback that its thread is in. A registration that comes meanwhile gets its operation back.
 //!
 //! ```
-//! # use ixion::{DelayedOperation, Expirer, Outcome, Purgatory, RejectReason};
-//! # use std::sync::mpsc;
-//! # use std::time::Duration;
-//! # struct Wait(mpsc::Sender<Outcome>);
-//! # impl DelayedOperation for Wait {
-//! #     fn try_complete(&mut self) -> bool { false }
-//! #     fn on_complete(self, outcome: Outcome) { let _ = self.0.send(outcome); }
-//! # }
-//! # let polls: Purgatory<u32, Wait> = Purgatory::builder("polls").build();
-//! # let expirer = Expirer::spawn("expirer")?;
-//! # expirer.drive(&polls);
-//! # let (reply, answers) = mpsc::channel();
-//! # let _ = polls.try_complete_else_watch(Wait(reply.clone()), Duration::from_secs(30), [1])?;
+//! use ixion::{DelayedOperation, Expirer, Outcome, Purgatory, RejectReason};
+//! use std::sync::mpsc;
+//! use std::time::Duration;
+//!
+//! struct Wait(mpsc::Sender<Outcome>);
+//! impl DelayedOperation for Wait {
+//!     fn try_complete(&mut self) -> bool { false }
+//!     fn on_complete(self, outcome: Outcome) { let _ = self.0.send(outcome); }
+//! }
+//!
+//! let polls: Purgatory<u32, Wait> = Purgatory::builder("polls").build();
+//! let expirer = Expirer::spawn("expirer")?;
+//! expirer.drive(&polls);
+//! let (reply, answers) = mpsc::channel();
+//! let _ = polls.try_complete_else_watch(Wait(reply.clone()), Duration::from_secs(30), [1])?;
 //! assert_eq!(polls.shutdown(), 1);
 //! assert_eq!(answers.recv()?, Outcome::Shutdown);
 //! let late = polls.try_complete_else_watch(Wait(reply), Duration::from_secs(30), [1]);
@@ -257,6 +269,7 @@
 //!     let Some(limit) = waits.time_to_next() else { break };
 //!     let _ = woken.recv_timeout(limit); // epoll, kqueue, …
 //! }
+//!
 //! assert!(waits.is_empty());
 //! # Ok::<(), ixion::RejectReason>(())
 //! ```
@@ -288,12 +301,13 @@
 //!     }
 //! }
 //!
-//! # struct Wait;
-//! # impl DelayedOperation for Wait {
-//! #     fn try_complete(&mut self) -> bool { false }
-//! #     fn on_complete(self, _outcome: Outcome) {}
-//! # }
-//! # let waits: Purgatory<Partition, Wait> = Purgatory::builder("waits").clock(ManualClock::new()).build();
+//! struct Wait;
+//! impl DelayedOperation for Wait {
+//!     fn try_complete(&mut self) -> bool { false }
+//!     fn on_complete(self, _outcome: Outcome) {}
+//! }
+//!
+//! let waits: Purgatory<Partition, Wait> = Purgatory::builder("waits").clock(ManualClock::new()).build();
 //! let key = Partition { topic: "orders".to_owned(), index: 3 };
 //! let _ = waits.try_complete_else_watch(Wait, Duration::from_secs(1), [key])?;
 //! assert!(waits.contains_key(&PartitionRef { topic: "orders", index: 3 }));
@@ -331,13 +345,15 @@
 //! steps can then be held against a model, and a seed replays it: [`simulation`](https://github.com/ixion-rs/ixion/blob/main/examples/simulation/main.rs).
 //!
 //! ```
-//! # use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory};
-//! # use std::time::Duration;
-//! # struct Wait;
-//! # impl DelayedOperation for Wait {
-//! #     fn try_complete(&mut self) -> bool { false }
-//! #     fn on_complete(self, _outcome: Outcome) {}
-//! # }
+//! use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory};
+//! use std::time::Duration;
+//!
+//! struct Wait;
+//! impl DelayedOperation for Wait {
+//!     fn try_complete(&mut self) -> bool { false }
+//!     fn on_complete(self, _outcome: Outcome) {}
+//! }
+//!
 //! let clock = ManualClock::new();
 //! let waits = Purgatory::builder("waits").clock(clock.clone()).shards(1).hash_seed(7).build();
 //! let _ = waits.try_complete_else_watch(Wait, Duration::from_millis(300), ["key"])?;
