@@ -172,8 +172,9 @@ impl ManualClock {
     /// # Examples
     ///
     /// ```
-    /// # use ixion::{Clock, ManualClock};
-    /// # use std::time::Duration;
+    /// use ixion::{Clock, ManualClock};
+    /// use std::time::Duration;
+    ///
     /// let clock = ManualClock::new();
     /// clock.advance(Duration::from_millis(5));
     /// clock.advance(Duration::from_millis(5));
@@ -189,8 +190,9 @@ impl ManualClock {
     /// # Examples
     ///
     /// ```
-    /// # use ixion::{Clock, ManualClock};
-    /// # use std::time::Duration;
+    /// use ixion::{Clock, ManualClock};
+    /// use std::time::Duration;
+    ///
     /// let clock = ManualClock::new();
     /// clock.advance_to(Duration::from_secs(10));
     /// clock.advance_to(Duration::from_secs(9)); // purgatories take it for a standstill
@@ -205,8 +207,9 @@ impl ManualClock {
     /// # Examples
     ///
     /// ```
-    /// # use ixion::{ManualClock, Tick};
-    /// # use std::time::Duration;
+    /// use ixion::{ManualClock, Tick};
+    /// use std::time::Duration;
+    ///
     /// let clock = ManualClock::new();
     /// clock.advance(Duration::from_micros(2_700));
     /// assert_eq!(clock.now(), Tick::new(2)); // rounded down

@@ -43,7 +43,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + From<Waiting> + 'static> Purg
     /// content with fewer when its time is up, reads what there is after [`Elapsed`](WaitError::Elapsed).
     ///
     /// In the purgatory waits one operation, a [`Waiting`] made an `O`; so futures and other operations can share a
-    /// purgatory. Its default [`BoxedOperation`](crate::BoxedOperation) will do, `Purgatory<K, Waiting>` saves the box, and
+    /// purgatory. Its default [`BoxedOperation`](crate::BoxedOperation) will do, where the type is written out, `Purgatory<K, Waiting>` saves the box, and
     /// an enum that implements `From<Waiting>` has room for both. A signal that wakes a task does not count it as an end: the
     /// task decides. As for every operation, somebody has to drive the purgatory.
     ///
@@ -71,11 +71,14 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + From<Waiting> + 'static> Purg
     ///
     /// # Examples
     ///
-    /// A long poll. The tasks of a server look at the same log, and whoever appends signals:
+    /// A long poll. The tasks of a server look at the same log, and whoever appends signals. On tokio:
+    /// [*coming from tokio*](crate::guide::from_tokio#together).
     ///
     /// ```
     /// use ixion::{ManualClock, Purgatory, WaitError};
+    /// use std::pin::pin;
     /// use std::sync::Mutex;
+    /// use std::task::{Context, Poll, Waker};
     /// use std::time::Duration;
     ///
     /// async fn poll(log: &Mutex<Vec<String>>, purgatory: &Purgatory<&str>, offset: usize) -> Vec<String> {
@@ -87,12 +90,10 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + From<Waiting> + 'static> Purg
     ///     }
     /// }
     ///
-    /// # use std::pin::pin;
-    /// # use std::task::{Context, Poll, Waker};
     /// let clock = ManualClock::new(); // or SystemClock, and an Expirer that drives
     /// let purgatory = Purgatory::builder("Fetch").clock(clock.clone()).build();
     /// let log = Mutex::new(Vec::new());
-    /// # let mut context = Context::from_waker(Waker::noop());
+    /// let mut context = Context::from_waker(Waker::noop()); // by hand, as a test does; a task says `.await`
     /// let mut first = pin!(poll(&log, &purgatory, 0));
     /// assert!(first.as_mut().poll(&mut context).is_pending());
     /// log.lock().unwrap().push("first".to_owned()); // change the state,
@@ -135,12 +136,12 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + From<Waiting> + 'static> Purg
     ///
     /// ```
     /// use ixion::{Purgatory, Waiting, Watch};
+    /// use std::pin::pin;
     /// use std::sync::atomic::{AtomicU64, Ordering};
+    /// use std::task::{Context, Poll, Waker};
     /// use std::time::Duration;
     ///
-    /// # use std::pin::pin;
-    /// # use std::task::{Context, Poll, Waker};
-    /// # let mut context = Context::from_waker(Waker::noop());
+    /// let mut context = Context::from_waker(Waker::noop());
     /// let purgatory: Purgatory<&str, Waiting> = Purgatory::builder("Produce").build();
     /// let high_watermark = AtomicU64::new(1233);
     /// let reached = || (high_watermark.load(Ordering::Acquire) >= 1240).then_some("acknowledged");
@@ -252,11 +253,12 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static, W, F> Wait<'_, K, O,
     /// A connection that is closed when nothing was heard of it for a minute:
     ///
     /// ```
-    /// # use ixion::{ManualClock, Purgatory, WaitError, Waiting};
-    /// # use std::pin::pin;
-    /// # use std::task::{Context, Poll, Waker};
-    /// # use std::time::Duration;
-    /// # let mut context = Context::from_waker(Waker::noop());
+    /// use ixion::{ManualClock, Purgatory, WaitError, Waiting};
+    /// use std::pin::pin;
+    /// use std::task::{Context, Poll, Waker};
+    /// use std::time::Duration;
+    ///
+    /// let mut context = Context::from_waker(Waker::noop());
     /// const IDLE: Duration = Duration::from_secs(60);
     ///
     /// let clock = ManualClock::new();

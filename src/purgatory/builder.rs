@@ -95,7 +95,8 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Builder<K, O> {
     /// # Examples
     ///
     /// ```
-    /// # use ixion::Purgatory;
+    /// use ixion::Purgatory;
+    ///
     /// let of_one_thread: Purgatory<u64> = Purgatory::builder("loop").shards(1).build();
     /// ```
     pub fn shards(mut self, shards: usize) -> Self {
@@ -111,7 +112,8 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Builder<K, O> {
     /// # Examples
     ///
     /// ```
-    /// # use ixion::{ManualClock, Purgatory};
+    /// use ixion::{ManualClock, Purgatory};
+    ///
     /// let repeatable: Purgatory<u64> =
     ///     Purgatory::builder("simulation").clock(ManualClock::new()).shards(4).hash_seed(42).build();
     /// ```
@@ -128,13 +130,15 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Builder<K, O> {
     /// # Examples
     ///
     /// ```
-    /// # use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory, RejectReason};
-    /// # use std::time::Duration;
-    /// # struct Wait;
-    /// # impl DelayedOperation for Wait {
-    /// #     fn try_complete(&mut self) -> bool { false }
-    /// #     fn on_complete(self, _outcome: Outcome) {}
-    /// # }
+    /// use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory, RejectReason};
+    /// use std::time::Duration;
+    ///
+    /// struct Wait;
+    /// impl DelayedOperation for Wait {
+    ///     fn try_complete(&mut self) -> bool { false }
+    ///     fn on_complete(self, _outcome: Outcome) {}
+    /// }
+    ///
     /// let few = Purgatory::builder("few").clock(ManualClock::new()).capacity(1).build();
     /// // Two keys, one operation.
     /// let _ = few.try_complete_else_watch(Wait, Duration::from_secs(1), ["a", "b"])?;
@@ -153,13 +157,15 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Builder<K, O> {
     /// # Examples
     ///
     /// ```
-    /// # use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory, Tick};
-    /// # use std::time::Duration;
-    /// # struct Wait;
-    /// # impl DelayedOperation for Wait {
-    /// #     fn try_complete(&mut self) -> bool { false }
-    /// #     fn on_complete(self, _outcome: Outcome) {}
-    /// # }
+    /// use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory, Tick};
+    /// use std::time::Duration;
+    ///
+    /// struct Wait;
+    /// impl DelayedOperation for Wait {
+    ///     fn try_complete(&mut self) -> bool { false }
+    ///     fn on_complete(self, _outcome: Outcome) {}
+    /// }
+    ///
     /// let limited = Purgatory::builder("limited")
     ///     .clock(ManualClock::new())
     ///     .max_timeout(Duration::from_secs(1))
@@ -288,7 +294,8 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Builder<K, O> {
     /// # Examples
     ///
     /// ```
-    /// # use ixion::Purgatory;
+    /// use ixion::Purgatory;
+    ///
     /// let measured: Purgatory<u64> = Purgatory::builder("Fetch").measure_waits(true).build();
     /// assert_eq!(measured.waits().expect("it is measured").count(), 0);
     /// ```
