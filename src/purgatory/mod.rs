@@ -58,6 +58,8 @@ use std::time::Duration;
 /// concerns, *after* the state has changed and with no lock held that an operation needs. An operation whose time is
 /// up is expired by a drive: by an [`Expirer`](crate::Expirer), or by whoever calls [`expire`](Self::expire).
 ///
+/// `O` is what waits: a type of your own, or, where types differ, the default, a [`BoxedOperation`] of each.
+///
 /// A purgatory is `Send` and `Sync` where `K` and `O` are `Send`. It is not `Clone`: share it in an `Arc`. Dropping it
 /// shuts it down.
 ///
@@ -105,6 +107,24 @@ use std::time::Duration;
 /// assert_eq!(purgatory.check_and_complete(&("orders", 0)), 1); // then the signal
 /// assert!(purgatory.is_empty());
 /// # Ok::<(), ixion::RejectReason>(())
+/// ```
+///
+/// Where the example of a method begins in the middle, this stands before it:
+///
+/// ```
+/// use ixion::{Cancelled, DelayedOperation, ManualClock, Outcome, Purgatory, RejectReason, Tick, Watch};
+/// use std::time::Duration;
+///
+/// struct Wait;
+/// impl DelayedOperation for Wait {
+///     fn try_complete(&mut self) -> bool { false }
+///     fn on_complete(self, _outcome: Outcome) {}
+/// }
+///
+/// let clock = ManualClock::new();
+/// let purgatory: Purgatory<&str, Wait> = Purgatory::builder("waits").clock(clock.clone()).build();
+/// const MINUTE: Duration = Duration::from_secs(60);
+/// # drop(purgatory);
 /// ```
 #[doc(alias = "DelayedOperationPurgatory")]
 pub struct Purgatory<K: Hash + Eq + 'static, O: DelayedOperation + 'static = BoxedOperation> {
