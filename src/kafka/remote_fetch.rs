@@ -115,7 +115,7 @@ pub struct Progress {
 /// ```
 /// use ixion::kafka::remote_fetch::{Progress, decide};
 ///
-/// let reads = |pending, arrived, is_past_first| Progress { pending, arrived, failed: 0, is_past_first };
+/// let reads = |pending, arrived, is_past_first| Progress { pending, arrived, failed: 0, lost: 0, is_past_first };
 /// assert!(!decide(reads(1, 1, false))); // the other one may still come
 /// assert!(decide(reads(1, 1, true)) && decide(reads(0, 2, false)));
 /// assert!(!decide(reads(2, 0, true))); // there is nothing to send
