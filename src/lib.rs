@@ -149,8 +149,6 @@ pub mod design;
 #[cfg(feature = "std")]
 pub mod expirer;
 mod fault;
-#[cfg(feature = "async")]
-pub mod future;
 #[cfg(feature = "std")]
 pub mod guide;
 #[cfg(feature = "std")]
@@ -174,6 +172,10 @@ mod trace;
 #[cfg(feature = "std")]
 mod trampoline;
 pub mod wheel;
+
+// Not above: the documentation lists the methods of a purgatory in this order, and those that wait are not the first.
+#[cfg(feature = "async")]
+pub mod future;
 
 /// The code of the README is run as a test.
 #[cfg(doctest)]
