@@ -211,7 +211,7 @@ impl fmt::Debug for Expirer {
 impl Roster {
     fn run(&self) {
         ON_EXPIRER.with(|here| here.set(true));
-        caught(|| trace::expirer_started(&self.name));
+        trace::expirer_started(&self.name);
         while !self.is_stopped() {
             self.wake_ups.fetch_add(1, Ordering::Relaxed);
             let mut sleep = Duration::ZERO;
@@ -228,7 +228,7 @@ impl Roster {
             purgatory.detach(&self.bell);
             let_go(purgatory);
         }
-        caught(|| trace::expirer_stopped(&self.name, self.wake_ups.load(Ordering::Relaxed)));
+        trace::expirer_stopped(&self.name, self.wake_ups.load(Ordering::Relaxed));
     }
 
     /// A pass for each purgatory on the roster, which may have changed since the last turn. Returns how long nothing is due.

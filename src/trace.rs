@@ -1,17 +1,28 @@
 //! The seam to `tracing`: the only module that names it. Without the feature `tracing` there is nothing in here.
 //!
 //! Events are for what is rare, and none is told with a lock held but an operation's own. A subscriber is the user's code, as
-//! a hook is: it may call the engine, but should not signal in the middle of a call.
+//! a hook is: it may call the engine, but should not signal in the middle of a call. A panic of it ends nothing here, and is
+//! told by std's hook alone.
 #![cfg_attr(not(feature = "tracing"), allow(unused_variables))]
 
+#[cfg(feature = "tracing")]
+use crate::trampoline::discard;
 use std::fmt::Display;
+#[cfg(feature = "tracing")]
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
+
+/// Runs what is the subscriber's. `None`: it panicked. What was called in the middle of a shutdown, say, goes on.
+#[cfg(feature = "tracing")]
+fn caught<R>(run: impl FnOnce() -> R) -> Option<R> {
+    catch_unwind(AssertUnwindSafe(run)).map_err(discard).ok()
+}
 
 /// Tells of an event, under the crate's name.
 macro_rules! tell {
     ($level:ident, $($what:tt)*) => {
         #[cfg(feature = "tracing")]
-        tracing::$level!(target: "ixion", $($what)*);
+        caught(|| tracing::$level!(target: "ixion", $($what)*));
     };
 }
 
@@ -46,7 +57,7 @@ pub(crate) fn expirer_stopped(expirer: &str, wake_ups: u64) {
 /// A span, until it is dropped: what happens meanwhile on this thread, callbacks included, belongs to it.
 pub(crate) struct Span {
     #[cfg(feature = "tracing")]
-    _entered: tracing::span::EnteredSpan,
+    entered: Option<tracing::span::EnteredSpan>,
 }
 
 /// Enters the span of a drive's pass.
@@ -54,6 +65,14 @@ pub(crate) struct Span {
 pub(crate) fn pass(purgatory: &str) -> Span {
     Span {
         #[cfg(feature = "tracing")]
-        _entered: tracing::trace_span!(target: "ixion", "pass", purgatory).entered(),
+        entered: caught(|| tracing::trace_span!(target: "ixion", "pass", purgatory).entered()),
+    }
+}
+
+#[cfg(feature = "tracing")]
+impl Drop for Span {
+    fn drop(&mut self) {
+        let entered = self.entered.take();
+        caught(|| drop(entered));
     }
 }

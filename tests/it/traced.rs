@@ -15,7 +15,7 @@ use tracing::{Event, Metadata, Subscriber};
 struct Lines {
     lines: Arc<Mutex<Vec<String>>>,
     depth: Arc<AtomicU64>,
-    /// Panics at each event.
+    /// Panics at each event, and at the ends of a span.
     panics: bool,
     /// Wants to know only of what has this field.
     only: Option<&'static str>,
@@ -65,9 +65,11 @@ impl Subscriber for Lines {
     }
     fn enter(&self, _: &Id) {
         self.depth.fetch_add(1, Ordering::Relaxed);
+        assert!(!self.panics, "planted");
     }
     fn exit(&self, _: &Id) {
         self.depth.fetch_sub(1, Ordering::Relaxed);
+        assert!(!self.panics, "planted");
     }
 }
 
@@ -135,19 +137,34 @@ fn what_is_rare_is_told_and_a_pass_is_a_span_round_its_callbacks() {
 }
 
 #[test]
-fn a_subscriber_that_panics_on_a_panic_costs_no_operation() {
+fn a_subscriber_that_panics_costs_no_operation_and_no_hook() {
     let (lines, clock) = (Lines { panics: true, ..Lines::default() }, ManualClock::new());
-    let purgatory = purgatory(&clock);
+    let told = Arc::new(AtomicU64::new(0));
+    let hook = Arc::clone(&told);
+    let builder = Purgatory::builder("traced").clock(clock.clone()).capacity(2);
+    let builder = builder.max_timeout(Duration::from_secs(9));
+    let purgatory = builder.on_panic(move |_| _ = hook.fetch_add(1, Ordering::Relaxed)).build();
+    let ended = Arc::new(AtomicU64::new(0));
+    let end = || {
+        let ended = Arc::clone(&ended);
+        Op(Box::new(move || _ = ended.fetch_add(1, Ordering::Relaxed)))
+    };
     let panics = Op(Box::new(|| std::panic::resume_unwind(Box::new("planted"))));
-    let _ = purgatory.try_complete_else_watch(panics, Duration::from_millis(5), [1]).expect("open");
-    clock.advance(Duration::from_millis(5));
-    with_default(lines, || assert_eq!(purgatory.expire().expired, 1));
+    with_default(lines, || {
+        let _ = purgatory.try_complete_else_watch(panics, Duration::from_millis(5), [1]).expect("open");
+        clock.advance(Duration::from_millis(5));
+        assert_eq!(purgatory.expire().expired, 1);
+        for _ in 0..2 {
+            let clamped = purgatory.try_complete_else_watch(end(), Duration::from_secs(10), [1]);
+            assert!(clamped.expect("there is room").id().is_some());
+        }
+        let rejected = purgatory.try_complete_else_watch(end(), Duration::from_secs(1), [1]);
+        rejected.expect_err("it is full").op.on_complete(Outcome::Cancelled);
+        assert_eq!(purgatory.shutdown(), 2);
+    });
     let stats = purgatory.stats();
-    assert_eq!(
-        (stats.expired, stats.panics, stats.pending),
-        (1, 2, 0),
-        "the operation's, and the subscriber's"
-    );
+    assert_eq!((stats.expired, stats.shut_down, stats.pending, stats.watched), (1, 2, 0, 0));
+    assert_eq!((ended.load(Ordering::Relaxed), told.load(Ordering::Relaxed), stats.panics), (3, 1, 1));
     assert!(stats.balances());
 }
 
