@@ -73,19 +73,20 @@ impl Histogram {
 
     #[inline]
     fn record_nanos(&mut self, nanos: u64, count: u64) {
-        self.counts[bucket_of(nanos)] += count;
-        self.count += count;
-        self.sum += u128::from(nanos) * u128::from(count);
+        let in_bucket = &mut self.counts[bucket_of(nanos)];
+        *in_bucket = in_bucket.saturating_add(count);
+        self.count = self.count.saturating_add(count);
+        self.sum = self.sum.saturating_add(u128::from(nanos) * u128::from(count));
         self.max = self.max.max(nanos);
     }
 
     /// Adds all that another histogram has recorded.
     pub fn merge(&mut self, other: &Histogram) {
         for (count, more) in self.counts.iter_mut().zip(&other.counts) {
-            *count += more;
+            *count = count.saturating_add(*more);
         }
-        self.count += other.count;
-        self.sum += other.sum;
+        self.count = self.count.saturating_add(other.count);
+        self.sum = self.sum.saturating_add(other.sum);
         self.max = self.max.max(other.max);
     }
 
@@ -97,7 +98,7 @@ impl Histogram {
         let counts = self.counts.iter().zip(&earlier.counts).map(|(now, then)| now.saturating_sub(*then));
         for (at, count) in counts.enumerate().filter(|(_, count)| *count > 0) {
             since.counts[at] = count;
-            since.count += count;
+            since.count = since.count.saturating_add(count);
             since.max = last_of(at).min(self.max);
         }
         since.sum = self.sum.saturating_sub(earlier.sum);
@@ -121,8 +122,9 @@ impl Histogram {
     /// Returns the mean of all recorded times; zero if there are none.
     #[must_use]
     pub fn mean(&self) -> Duration {
-        // No greater than the greatest, which has 64 bits.
-        Duration::from_nanos(self.sum.checked_div(self.count.into()).unwrap_or(0) as u64)
+        // No greater than the greatest, which has 64 bits; not even where the count has come to its end.
+        let mean = self.sum.checked_div(self.count.into()).unwrap_or(0);
+        Duration::from_nanos(mean.min(self.max.into()) as u64)
     }
 
     /// Returns the longest recorded time, exactly; zero if there is none.
@@ -143,9 +145,9 @@ impl Histogram {
     pub fn quantile(&self, q: f64) -> Duration {
         // The cast takes what is no number as zero.
         let rank = ((self.count as f64 * q.clamp(0.0, 1.0)).ceil() as u64).clamp(1, self.count.max(1));
-        let mut seen = 0;
+        let mut seen = 0u64;
         let at = self.counts.iter().position(|count| {
-            seen += count;
+            seen = seen.saturating_add(*count);
             seen >= rank
         });
         Duration::from_nanos(at.map_or(0, |at| last_of(at).min(self.max)))
@@ -155,7 +157,8 @@ impl Histogram {
     /// that reaches further: what a histogram with a bound there would show, or a little less.
     #[must_use]
     pub fn count_within(&self, limit: Duration) -> u64 {
-        self.buckets().take_while(|bucket| bucket.to <= limit).map(|bucket| bucket.count).sum()
+        let within = self.buckets().take_while(|bucket| bucket.to <= limit);
+        within.map(|bucket| bucket.count).fold(0, u64::saturating_add)
     }
 
     /// Returns the buckets that have something in them, from the shortest times on.

@@ -121,3 +121,16 @@ fn a_time_beyond_all_buckets_is_in_the_last_one() {
     assert_eq!(histogram.max(), Duration::from_nanos(u64::MAX));
     assert_eq!(histogram.quantile(1.0), histogram.max());
 }
+
+#[test]
+fn counts_stay_at_the_greatest_number_that_there_is() {
+    let mut full = Histogram::new();
+    for time in [Duration::from_nanos(1), Duration::MAX, Duration::MAX] {
+        full.record_many(time, u64::MAX);
+    }
+    full.merge(&full.clone());
+    assert_eq!((full.count(), full.count_within(Duration::MAX)), (u64::MAX, u64::MAX));
+    assert_eq!((full.mean(), full.sum()), (full.max(), Duration::MAX));
+    assert_eq!((full.quantile(0.5), full.quantile(1.0)), (Duration::from_nanos(1), Duration::from_nanos(1)));
+    assert_eq!(full.since(&Histogram::new()).count(), u64::MAX);
+}
