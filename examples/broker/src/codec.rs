@@ -71,7 +71,7 @@ pub(crate) struct Request {
     pub(crate) key: ApiKey,
     pub(crate) version: i16,
     pub(crate) correlation_id: i32,
-    /// What the client calls itself; a part of the frame.
+    /// What the client calls itself; a copy, since the request must not keep its frame while it waits.
     pub(crate) client_id: StrBytes,
     body: Bytes,
 }
@@ -113,16 +113,21 @@ impl Frame {
             .map_err(|error| Unanswerable::Malformed(error.to_string()))?;
         let shape = shape_of(key).expect("every request that is served has a shape");
         shape.walk(&frame, version).ok_or_else(|| malformed("less in it than it says"))?;
-        let client_id = head.client_id.unwrap_or_default();
+        let client_id = own(&head.client_id.unwrap_or_default());
         Ok(Frame::Request(Request { key, version, correlation_id, client_id, body: frame }))
     }
+}
+
+/// A copy of a text, so that what stays behind of a request does not keep its frame.
+pub(crate) fn own(text: &StrBytes) -> StrBytes {
+    StrBytes::from_string(text.as_str().to_owned())
 }
 
 impl Request {
     /// Decodes the body.
     pub(crate) fn decode<T: Decodable>(&mut self) -> Result<T, Unanswerable> {
         let decoded = T::decode(&mut self.body, self.version);
-        // What was decoded may hold parts of the frame; the request itself must not, while it waits.
+        // What was decoded may hold parts of the frame; the request itself must not.
         self.body = Bytes::new();
         decoded.map_err(|error| Unanswerable::Malformed(error.to_string()))
     }

@@ -14,8 +14,9 @@ use kafka_protocol::messages::{
 };
 use kafka_protocol::protocol::StrBytes;
 
+use crate::codec::own;
 use crate::group::offsets::{Committed, MAX_NOTE};
-use crate::handlers::{Session, group, own};
+use crate::handlers::{Session, group};
 
 /// The first version that asks for several groups at once.
 const SEVERAL_GROUPS: i16 = 8;

@@ -15,8 +15,8 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
 use crate::buffers;
-use crate::codec::{Request, Unanswerable};
-use crate::handlers::{Session, milliseconds, own, park};
+use crate::codec::{Request, Unanswerable, own};
+use crate::handlers::{Session, milliseconds, park};
 use crate::partition::{Ends, Partition, Start, Wanted};
 use crate::waits::{Coverage, FetchKey, FetchWait, View, key_for};
 

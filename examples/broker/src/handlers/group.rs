@@ -14,9 +14,9 @@ use kafka_protocol::protocol::StrBytes;
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
-use crate::codec::{Request, Unanswerable};
+use crate::codec::{Request, Unanswerable, own};
 use crate::group::member::{Identity, JoinRequest, Joined, SyncRequest, Synced};
-use crate::handlers::{Session, gone, milliseconds, own};
+use crate::handlers::{Session, gone, milliseconds};
 
 /// From this version on a new member is told its id and comes again with it.
 const MEMBER_ID_FIRST: i16 = 4;
@@ -117,7 +117,7 @@ async fn answered<A>(
 fn join_request(request: &Request, asked: &JoinGroupRequest) -> JoinRequest {
     let protocols = asked.protocols.iter();
     JoinRequest {
-        client_id: own(&request.client_id),
+        client_id: request.client_id.clone(),
         member_id: own(&asked.member_id),
         instance_id: asked.group_instance_id.as_ref().map(own),
         session_timeout: milliseconds(asked.session_timeout_ms),

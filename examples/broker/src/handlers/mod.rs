@@ -20,7 +20,6 @@ use bytes::{Bytes, BytesMut};
 use ixion::kafka::ErrorCode;
 use ixion::{DelayedOperation, Outcome, Purgatory, Watch};
 use kafka_protocol::messages::ApiKey;
-use kafka_protocol::protocol::StrBytes;
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
@@ -173,11 +172,6 @@ where
 /// The timeout of a request; less than nothing is nothing.
 fn milliseconds(number: i32) -> Duration {
     Duration::from_millis(u64::try_from(number).unwrap_or(0))
-}
-
-/// A copy of a text, so that what stays behind of a request does not keep its frame.
-fn own(text: &StrBytes) -> StrBytes {
-    StrBytes::from_string(text.as_str().to_owned())
 }
 
 #[cfg(test)]

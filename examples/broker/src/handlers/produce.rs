@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
 use crate::batch::BatchHead;
-use crate::codec::{Request, Unanswerable};
+use crate::codec::{Request, Unanswerable, own};
 use crate::handlers::{Session, milliseconds, park};
 use crate::partition::Appended;
 use crate::waits::Hosted;
@@ -100,7 +100,7 @@ fn append_all(session: &Session, asked: ProduceRequest) -> (Vec<TopicResults>, V
             }
             partitions.push(result);
         }
-        topics.push(TopicResults { name: topic.name, partitions });
+        topics.push(TopicResults { name: TopicName(own(&topic.name)), partitions });
     }
     for (partition, moved) in moved {
         session.cluster.signal(&partition, moved);

@@ -10,7 +10,7 @@ use kafka_protocol::messages::{DeleteRecordsRequest, DeleteRecordsResponse, Topi
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
-use crate::codec::{Request, Unanswerable};
+use crate::codec::{Request, Unanswerable, own};
 use crate::handlers::{Session, milliseconds, park};
 use crate::waits::{DeleteRecordsWait, Hosted};
 
@@ -28,7 +28,7 @@ pub(super) async fn delete_records(
             statuses.push(delete(session, &topic.name, partition.partition_index, partition.offset));
         }
         let indexes = topic.partitions.iter().map(|partition| partition.partition_index).collect();
-        topics.push((topic.name, indexes));
+        topics.push((TopicName(own(&topic.name)), indexes));
     }
     if must_wait(&statuses) {
         let (sender, receiver) = oneshot::channel();

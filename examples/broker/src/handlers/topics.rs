@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 
 use crate::catalog::{NewTopic, Topic};
 use crate::cluster::Cluster;
-use crate::codec::{Request, Unanswerable};
+use crate::codec::{Request, Unanswerable, own};
 use crate::handlers::{Session, milliseconds, park};
 use crate::waits::{TopicsWait, Work};
 
@@ -45,6 +45,7 @@ pub(super) async fn create_topics(
     }
     session.cluster.signal_assignments();
     let timeout_ms = asked.timeout_ms;
+    drop(asked);
     let statuses = settle(session, peer, statuses, timeout_ms).await?;
     for (result, TopicStatus { error, .. }) in results.iter_mut().zip(statuses) {
         result.error_code = error.as_i16();
@@ -71,8 +72,10 @@ pub(super) async fn create_partitions(
     };
     let statuses = asked.topics.iter().map(|topic| status(grow(topic), asked.validate_only)).collect();
     session.cluster.signal_assignments();
-    let names: Vec<TopicName> = asked.topics.iter().map(|topic| topic.name.clone()).collect();
-    let statuses = settle(session, peer, statuses, asked.timeout_ms).await?;
+    let names: Vec<TopicName> = asked.topics.iter().map(|topic| own_name(&topic.name)).collect();
+    let timeout_ms = asked.timeout_ms;
+    drop(asked);
+    let statuses = settle(session, peer, statuses, timeout_ms).await?;
     let results = names.into_iter().zip(statuses).map(|(name, TopicStatus { error, .. })| {
         CreatePartitionsTopicResult::default()
             .with_name(name)
@@ -90,13 +93,15 @@ pub(super) async fn delete_topics(
     let asked: DeleteTopicsRequest = request.decode()?;
     let version = request.version;
     let names: Vec<Option<TopicName>> = if version >= 6 {
-        asked.topics.into_iter().map(|topic| topic.name).collect()
+        asked.topics.iter().map(|topic| topic.name.as_ref().map(own_name)).collect()
     } else {
-        asked.topic_names.into_iter().map(Some).collect()
+        asked.topic_names.iter().map(|name| Some(own_name(name))).collect()
     };
+    let timeout_ms = asked.timeout_ms;
+    drop(asked);
     let statuses: Vec<TopicStatus<Work>> = names.iter().map(|name| delete(session, name.as_ref())).collect();
     let _watched = Watched(&session.cluster, statuses.iter().map(|status| status.topic.clone()).collect());
-    let statuses = settle(session, peer, statuses, asked.timeout_ms).await?;
+    let statuses = settle(session, peer, statuses, timeout_ms).await?;
     let results = names.into_iter().zip(statuses).map(|(name, TopicStatus { error, .. })| {
         let result = DeletableTopicResult::default().with_name(name).with_error_code(error.as_i16());
         if version >= 5 { result.with_error_message(message(error)) } else { result }
@@ -164,7 +169,7 @@ fn created_result(
     created: Result<&Topic, &ErrorCode>,
     version: i16,
 ) -> CreatableTopicResult {
-    let result = CreatableTopicResult::default().with_name(name.clone());
+    let result = CreatableTopicResult::default().with_name(own_name(name));
     match created {
         Ok(topic) if version >= 5 => {
             let replicas = topic.partitions.first().map_or(0, |partition| partition.replicas().len());
@@ -184,6 +189,10 @@ fn delete(session: &Session, name: Option<&TopicName>) -> TopicStatus<Work> {
         Ok(leftovers) => TopicStatus::begun(Work::Drop(leftovers)),
         Err(error) => TopicStatus::decided(Work::None, error),
     }
+}
+
+fn own_name(name: &TopicName) -> TopicName {
+    TopicName(own(name))
 }
 
 fn named_twice<'a>(names: impl Iterator<Item = &'a str>) -> HashSet<&'a str> {

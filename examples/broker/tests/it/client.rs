@@ -155,7 +155,8 @@ pub(crate) fn frame(
     let header = RequestHeader::default()
         .with_request_api_key(key as i16)
         .with_request_api_version(version)
-        .with_correlation_id(correlation_id);
+        .with_correlation_id(correlation_id)
+        .with_client_id(Some(StrBytes::from_static_str("test")));
     let mut body = BytesMut::new();
     header.encode(&mut body, key.request_header_version(version)).expect("a header");
     request.encode(&mut body, version).expect("a request");

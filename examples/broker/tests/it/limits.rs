@@ -123,6 +123,25 @@ async fn a_large_request_needs_memory_and_waits_for_it_no_longer_than_it_may() {
 }
 
 #[tokio::test]
+async fn a_request_that_waits_does_not_keep_its_memory() {
+    let config = Config { replicas: 2, buffer_total_bytes: 1 << 20, ..impatient() };
+    let broker = start(config).await;
+    Client::of(&broker).await.create("t", &[]).await;
+    broker.pause(None);
+    let mut waiting = Vec::new();
+    for requests in 1..=4 {
+        let mut client = Client::of(&broker).await;
+        client.send(ApiKey::Produce, 7, &produce("t", -1, LONG_WAIT_MS, &batch(600 << 10))).await;
+        eventually(&broker, "it waits for the follower", |stats| stats.produce.pending == requests).await;
+        waiting.push(client);
+    }
+    broker.resume(None);
+    for (offset, client) in (0..).zip(&mut waiting) {
+        assert_eq!(client.produced().await, (0, offset));
+    }
+}
+
+#[tokio::test]
 async fn one_connection_too_many_is_closed_at_once() {
     let broker = start(Config { max_connections: 2, ..impatient() }).await;
     let (mut first, second) = (Client::of(&broker).await, Client::of(&broker).await);
