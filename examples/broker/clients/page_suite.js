@@ -106,6 +106,11 @@ const poll = (broker, topic, waitMs) => broker.send(1, 4, Buffer.concat([
   int32(1), string(topic), int32(1), int32(0), Buffer.alloc(8), int32(1 << 20)
 ]))
 
+/// A request to join a group with a protocol "p".
+const join = (broker, group) => broker.send(11, 1, Buffer.concat([
+  string(group), int32(6000), int32(6000), string(''), string('consumer'), int32(1), string('p'), int32(0)
+]))
+
 /// What the page says, by name: the number itself and how it is written.
 const figures = page => page.$$eval('[data-figure]', found => Object.fromEntries(
   found.map(one => [one.dataset.figure, [Number(one.dataset.value), one.textContent]])
@@ -215,6 +220,19 @@ scenario('a poll that waits is counted, and on the wheel, under its key', async 
   })
   await page.selectOption('#choice', '')
   return `half of all were at most ${late[1]} late`
+})
+
+scenario('a group has any name, and the page shows it', async ({ broker, page }) => {
+  await page.selectOption('#choice', 'heartbeat')
+  const name = 'a"] \\ \n<b id="bold">\0'
+  const member = join(broker, name)
+  await soon(async () => {
+    const shown = Object.entries(await figures(page)).filter(([figure]) => figure.startsWith(`key.heartbeat ${name}, `))
+    same(shown.map(([, value]) => value), [[1, '1']], 'what waits on its member')
+  })
+  same(await page.locator('#bold').count(), 0, 'elements that it has made')
+  member.destroy()
+  await page.selectOption('#choice', '')
 })
 
 scenario('a follower is paused, leaves the in-sync sets and comes back', async ({ broker, page }) => {

@@ -37,7 +37,8 @@ export function show (element, text) {
 
 /** A number that is named in the page: `data-figure` says what it is, `data-value` is the number itself. */
 function figure (root, name, value, text = format(value)) {
-  const element = root.querySelector(`[data-figure="${name}"]`)
+  // Compared, not put into a selector: clients choose the names of groups and members.
+  const element = [...root.querySelectorAll('[data-figure]')].find((one) => one.dataset.figure === name)
   element.dataset.value = value
   show(element, text)
   return element
