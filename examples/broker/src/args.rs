@@ -330,6 +330,10 @@ mod tests {
         }
     }
 
+    fn many_followers(many: u16) -> String {
+        (1..=many).fold("serve".to_owned(), |line, port| format!("{line} --follower 127.0.0.1:{port}"))
+    }
+
     #[test]
     fn options_that_contradict_each_other_are_refused() {
         let followers = "--follower 127.0.0.1:2 --follower 127.0.0.1:3";
@@ -343,6 +347,9 @@ mod tests {
                 ["--follower and --follower", "127.0.0.1:2"],
             ),
             ("serve --control 127.0.0.1:9092".to_owned(), ["--control", "--listen"]),
+            ("serve --http 127.0.0.1:1 --control 127.0.0.1:1".to_owned(), ["--http", "--control"]),
+            (format!("serve --http 127.0.0.1:2 {followers}"), ["--http", "--follower"]),
+            (many_followers(100), ["--follower", "101 nodes"]),
             ("serve --min-insync-replicas 4".to_owned(), ["--min-insync-replicas 4", "3 nodes"]),
             (format!("serve --min-insync-replicas 4 {followers}"), ["--min-insync-replicas 4", "3 nodes"]),
             ("serve --group-max-session-timeout-ms 5999".to_owned(), ["--group-min-", "--group-max-"]),
@@ -369,6 +376,7 @@ mod tests {
             let error = parse_line(&line).expect_err(&line);
             assert!(words.iter().all(|word| error.contains(word)), "{line:?}: {error}");
         }
+        assert!(matches!(parse_line(&many_followers(99)), Ok(Command::Serve(_))));
         let agreeing =
             format!("serve --replicas 3 {followers} --min-insync-replicas 3 --control 127.0.0.1:0");
         assert!(matches!(parse_line(&agreeing), Ok(Command::Serve(_))));

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 
 use ixion_broker::Config;
 
+use super::MAX_NODES;
+
 /// What contradicts in the settings of a leader. `replicas`: if the line has it.
 pub(super) fn check_serve(config: &Config, replicas: Option<u16>) -> Result<(), String> {
     let nodes = match (config.followers.len(), replicas) {
@@ -20,6 +22,9 @@ pub(super) fn check_serve(config: &Config, replicas: Option<u16>) -> Result<(), 
     let own = [("--listen", Some(config.listen)), ("--control", config.control), ("--http", config.http)];
     let own = own.into_iter().filter_map(|(option, address)| Some((option, address?)));
     all_differ(own.chain(config.followers.iter().map(|follower| ("--follower", *follower))))?;
+    if nodes > usize::from(MAX_NODES) {
+        return Err(format!("with so many --follower there are {nodes} nodes, and {MAX_NODES} are the most"));
+    }
     if usize::from(config.min_insync_replicas) > nodes {
         let least = config.min_insync_replicas;
         return Err(format!("--min-insync-replicas {least} is more than the {nodes} nodes that there are"));
