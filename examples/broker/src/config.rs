@@ -35,7 +35,8 @@ pub struct Config {
     pub max_connections: usize,
     /// How long a request may take to come once it has begun, and how long a reply to be taken.
     pub transfer_timeout: Duration,
-    /// The bytes of all requests that come and replies that go, beyond 64 KiB of each and the first batch of a reply.
+    /// The bytes of all requests that come and replies that go, beyond 64 KiB of each and the first batch of a reply. One
+    /// request at a time may come all the same.
     pub buffer_total_bytes: u64,
     /// The largest request that is read, in bytes. A longer frame closes the connection.
     pub max_request_bytes: usize,

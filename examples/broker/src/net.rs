@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::buffers::{self, Buffers, FREE_BYTES};
+use crate::buffers::{self, Buffers, FREE_BYTES, Share};
 use crate::cluster::Cluster;
 use crate::handlers::{Session, answer};
 use crate::idle::ConnectionTimer;
@@ -148,7 +148,7 @@ async fn finish_frame<S: AsyncRead + Unpin>(
     let length = usize::try_from(i32::from_be_bytes(length)).ok().filter(|&length| length <= max_bytes);
     let Some(length) = length else { return Err(io::ErrorKind::InvalidData.into()) };
     let mut frame = BytesMut::with_capacity(length.min(FREE_BYTES));
-    let mut share = None;
+    let mut share = Share::default();
     let mut rest = stream.take(length as u64);
     while frame.len() < length {
         if frame.capacity() == frame.len() {

@@ -111,15 +111,37 @@ async fn a_reply_is_as_long_as_there_is_memory_for_it_and_at_least_a_batch() {
 }
 
 #[tokio::test]
-async fn a_large_request_needs_memory_and_waits_for_it_no_longer_than_it_may() {
+async fn large_requests_that_come_at_once_share_the_memory_and_come_to_their_ends() {
+    let config = Config { replicas: 1, buffer_total_bytes: 1 << 20, ..Config::default() };
+    let broker = start(config).await;
+    Client::of(&broker).await.create("t", &[]).await;
+    let mut clients = tokio::task::JoinSet::new();
+    for _ in 0..8 {
+        let mut client = Client::of(&broker).await;
+        clients.spawn(async move {
+            let request = produce("t", 1, 1000, &batch(600 << 10));
+            let request = crate::client::frame(ApiKey::Produce, 7, 0, &request);
+            let (part, rest) = request.split_at(250 << 10);
+            client.stream.write_all(part).await.expect("open");
+            // Until each has come as far as it can.
+            tokio::time::sleep(LIMIT).await;
+            client.stream.write_all(rest).await.expect("open");
+            client.produced().await
+        });
+    }
+    let mut offsets: Vec<i64> = clients.join_all().await.into_iter().map(|(_, offset)| offset).collect();
+    offsets.sort_unstable();
+    assert_eq!(offsets, [0, 1, 2, 3, 4, 5, 6, 7]);
+}
+
+#[tokio::test]
+async fn a_request_that_is_larger_than_all_the_memory_comes_alone() {
     let broker = start(Config { buffer_total_bytes: 300 << 10, ..impatient() }).await;
     let mut client = Client::of(&broker).await;
     client.create("t", &[]).await;
-    assert_eq!(client.produce(&produce("t", 1, 1000, &batch(300 << 10))).await, (0, 0), "there is enough");
-    assert_eq!(client.produce(&produce("t", 1, 1000, &batch(300 << 10))).await, (0, 1), "it was given back");
-    let since = Instant::now();
-    client.send(ApiKey::Produce, 7, &produce("t", 1, 1000, &batch(400 << 10))).await;
-    assert!(closed(&mut client, since).await >= LIMIT);
+    for (offset, size) in (0..).zip([300 << 10, 400 << 10, 1 << 20]) {
+        assert_eq!(client.produce(&produce("t", 1, 1000, &batch(size))).await, (0, offset), "{size}");
+    }
 }
 
 #[tokio::test]
