@@ -18,7 +18,6 @@ use std::convert::Infallible;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
@@ -36,8 +35,6 @@ use crate::control::obey;
 use crate::net::becomes;
 use picture::Picture;
 
-/// How long a client may take to send its request, or to begin another.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// The longest head of a request that is read.
 const MAX_HEAD: usize = 16 << 10;
 /// The longest command that is read.
@@ -66,21 +63,35 @@ const PRECAUTIONS: [(header::HeaderName, &str); 4] = [
     ),
 ];
 
-/// Serves one client.
+/// Serves one client. Whoever is slow is cut off, as clients of Kafka's protocol are.
 pub(crate) async fn serve(stream: TcpStream, cluster: Arc<Cluster>, mut closing: watch::Receiver<bool>) {
-    let service = service_fn(|request| async { Ok::<_, Infallible>(answer(&cluster, request).await) });
+    let patience = cluster.config.transfer_timeout;
+    let (begin, mut begun) = watch::channel(());
+    let service = service_fn(|request| {
+        begin.send_replace(());
+        async { Ok::<_, Infallible>(answer(&cluster, request).await) }
+    });
     let mut connection = pin!(
         http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(PATIENCE)
+            .header_read_timeout(patience)
             .max_buf_size(MAX_HEAD)
             .serve_connection(TokioIo::new(stream), service)
     );
     // A client that breaks off, or sends what is no request, is no concern of anybody's.
-    tokio::select! {
-        _ = connection.as_mut() => return,
-        _ = becomes(&mut closing, true) => connection.as_mut().graceful_shutdown(),
+    loop {
+        tokio::select! {
+            _ = connection.as_mut() => return,
+            // For a command, for the answer to be taken, which hyper waits for as long as it takes, and for the next head.
+            begun = tokio::time::timeout(patience.saturating_mul(3), begun.changed()) => {
+                if begun.is_err() {
+                    return;
+                }
+            }
+            _ = becomes(&mut closing, true) => break,
+        }
     }
+    connection.as_mut().graceful_shutdown();
     let _ = connection.await;
 }
 
@@ -112,7 +123,7 @@ async fn answer(cluster: &Cluster, request: Request<Incoming>) -> Response<Full<
 /// Does what a line of the control port would.
 async fn command(cluster: &Cluster, body: Incoming) -> Response<Full<Bytes>> {
     let line = Limited::new(body, MAX_COMMAND).collect();
-    let Ok(Ok(line)) = tokio::time::timeout(PATIENCE, line).await else {
+    let Ok(Ok(line)) = tokio::time::timeout(cluster.config.transfer_timeout, line).await else {
         return plain(StatusCode::BAD_REQUEST, "error no command came");
     };
     let reply = obey(cluster, &String::from_utf8_lossy(&line.to_bytes()));

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
 use ixion_broker::{Broker, Config};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
-use crate::client::{Client, start};
+use crate::client::{Client, PATIENCE, start};
 
 /// A broker with the page; nobody polls it.
 async fn with_page() -> (Broker, SocketAddr) {
@@ -171,4 +172,37 @@ async fn an_address_that_others_reach_is_refused() {
     let config = Config { listen: SocketAddr::from(([127, 0, 0, 1], 0)), ..config };
     let error = Broker::start(config).await.expect_err("it must not be open to all");
     assert!(error.to_string().contains("loopback"), "{error}");
+}
+
+#[tokio::test]
+async fn who_does_not_take_what_it_has_asked_for_is_cut_off() {
+    let http = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
+    let transfer_timeout = Duration::from_millis(100);
+    let broker = start(Config { http, transfer_timeout, replicas: 1, ..Config::default() }).await;
+    let address = broker.http_addr().expect("it has one");
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.set_recv_buffer_size(4096).expect("a socket can do that");
+    let mut slow = socket.connect(address).await.expect("it listens");
+    let request = format!("GET /tables.js HTTP/1.1\r\nHost: {address}\r\n\r\n").repeat(1000);
+    let cut_off = async { while slow.write_all(request.as_bytes()).await.is_ok() {} };
+    tokio::time::timeout(PATIENCE, cut_off).await.expect("it is cut off");
+    assert_eq!(get(address, "/").await.0, 200);
+}
+
+#[tokio::test]
+async fn who_asks_again_and_again_is_not_cut_off() {
+    let http = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
+    let transfer_timeout = Duration::from_secs(1);
+    let broker = start(Config { http, transfer_timeout, replicas: 1, ..Config::default() }).await;
+    let address = broker.http_addr().expect("it has one");
+    let mut stream = TcpStream::connect(address).await.expect("it listens");
+    let request = format!("GET /nowhere HTTP/1.1\r\nHost: {address}\r\n\r\n");
+    let since = Instant::now();
+    while since.elapsed() < transfer_timeout.mul_f64(3.2) {
+        stream.write_all(request.as_bytes()).await.expect("it takes the request");
+        let mut answer = [0; 4096];
+        let read = stream.read(&mut answer).await.expect("it answers");
+        assert!(answer[..read].starts_with(b"HTTP/1.1 404"));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
