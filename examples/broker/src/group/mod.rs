@@ -91,7 +91,10 @@ impl Coordinator {
             Some(ErrorCode::UNKNOWN_MEMBER_ID)
         } else if self.is_one_too_many(group) {
             Some(TOO_MANY_GROUPS)
-        } else if request.member_id.is_empty() && self.heartbeat.len() >= self.max_members {
+        } else if request.member_id.is_empty()
+            && self.heartbeat.len() >= self.max_members
+            && !self.takes_an_old_place(group, &request)
+        {
             // Each has a session.
             Some(ErrorCode::GROUP_MAX_SIZE_REACHED)
         } else {
@@ -281,6 +284,12 @@ impl Coordinator {
     fn is_one_too_many(&self, name: &str) -> bool {
         let groups = self.groups.lock();
         groups.len() >= self.max_groups && !groups.contains_key(name)
+    }
+
+    /// Whether somebody who joins takes the place of a member of the same instance, and so is not one more.
+    fn takes_an_old_place(&self, group: &str, request: &JoinRequest) -> bool {
+        let Some(instance) = &request.instance_id else { return false };
+        self.group(group).is_some_and(|group| group.state.lock().has_instance(instance))
     }
 
     fn group(&self, name: &str) -> Option<Arc<Group>> {

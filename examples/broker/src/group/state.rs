@@ -264,6 +264,11 @@ impl State {
         !self.members.contains_key(id) && !self.pending.contains_key(id)
     }
 
+    /// Whether a member has this instance id.
+    pub(super) fn has_instance(&self, id: &StrBytes) -> bool {
+        self.instances.contains_key(id)
+    }
+
     /// Somebody's session, if it has begun, and how long nothing may be heard of it from now on.
     pub(super) fn session(&self, id: &StrBytes) -> Option<(OperationId, Duration)> {
         if let Some(Pending { session, timeout }) = self.pending.get(id) {

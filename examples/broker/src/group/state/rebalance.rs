@@ -22,7 +22,7 @@ impl State {
             let is_full = self.members.len() + self.pending.len() >= self.limits.max_members;
             return match &request.instance_id {
                 // It takes its old place.
-                Some(instance) if self.instances.contains_key(instance) => Ok(Admission::Newcomer),
+                Some(instance) if self.has_instance(instance) => Ok(Admission::Newcomer),
                 _ if is_full => Err(ErrorCode::GROUP_MAX_SIZE_REACHED),
                 None if request.needs_member_id => Ok(Admission::ComesAgain),
                 _ => Ok(Admission::Newcomer),

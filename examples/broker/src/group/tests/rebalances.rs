@@ -347,10 +347,12 @@ fn there_are_only_so_many_groups_and_so_many_members_of_all() {
     assert_eq!(commits("third"), TOO_MANY_GROUPS);
     assert_eq!(commits("first"), ErrorCode::NONE, "it is there already");
 
-    for group in ["first", "second"] {
-        assert_eq!(refused(joins(group, somebody("m"))), None, "it waits for others");
-    }
+    let instance = JoinRequest { instance_id: Some(text("i")), ..somebody("m") };
+    assert_eq!(refused(joins("first", instance.clone())), None, "it waits for others");
+    assert_eq!(refused(joins("second", somebody("m"))), None, "it waits for others");
     assert_eq!(refused(joins("first", somebody("m"))), Some(ErrorCode::GROUP_MAX_SIZE_REACHED));
+    assert_eq!(refused(joins("second", instance.clone())), Some(ErrorCode::GROUP_MAX_SIZE_REACHED));
+    assert_eq!(refused(joins("first", instance)), None, "it takes its old place");
     let comes_again = JoinRequest { member_id: told.member_id, ..somebody("m") };
     assert_eq!(refused(joins("second", comes_again)), None, "it was counted when it was told its id");
     bench.pass(Duration::from_secs(400));
