@@ -172,7 +172,7 @@
 //! be held while a purgatory's list of bells is, and that while a bell is. No bell is rung with a shard's lock held. The slot of
 //! a future is a leaf that may be taken under an operation's mutex. Of user code
 //! only the looks run under a lock, the operation's own, for which nobody waits, and so may the hook for earlier deadlines, under
-//! that of an operation that is just being registered; and `K`'s `Eq`, under a shard's. A user's own locks come before all of these if they are held during a call: what a look or a callback takes must not be among them.
+//! that of an operation that is just being registered; and `K`'s `Eq`, and its `Clone` for whoever asks for the hottest keys, under a shard's. A user's own locks come before all of these if they are held during a call: what a look or a callback takes must not be among them.
 //!
 //! # The races
 //!

@@ -96,7 +96,7 @@
 //! | one end | What was accepted is given to `on_complete` once, or handed back once. |
 //! | no lost event | Change the state, then signal the key: whatever else happens at that moment, the operation sees it. |
 //! | nobody waits | A signal, an expiry or a cancellation does not wait for the thread that is inside an operation. |
-//! | no user code under a lock | Callbacks may call everything, on the same key too. The exception is `K`'s `Eq`. |
+//! | no user code under a lock | Callbacks may call everything, on the same key too. The exceptions are `K`'s `Eq`, and its `Clone` in `hottest_keys`. |
 //! | nothing is kept | What has ended leaves the wheel and all its lists at once. No purge; every count is exact at a quiet point. |
 //! | panics stay put | A panic ends its own operation, is counted and reported, and nothing else notices. |
 //! | any duration | Every `Duration` is legal, at any uptime; `Duration::MAX` is never. |

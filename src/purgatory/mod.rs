@@ -64,8 +64,8 @@ use std::time::Duration;
 /// shuts it down.
 ///
 /// `K`'s `Eq` (and `Equivalent`) runs with a lock held: it must neither panic nor call the engine. All other user code
-/// runs without one; a panic of `K`'s `Hash` or of the clock goes through to the caller. `K` is
-/// never cloned, but for [`hottest_keys`](Self::hottest_keys).
+/// runs without one; a panic of `K`'s `Hash` or of the clock goes through to the caller. `K` is never cloned, but
+/// by [`hottest_keys`](Self::hottest_keys), with a lock held.
 ///
 /// Every method may be called from a callback. Such calls decide, unlink and count at once; the callbacks that they
 /// cause are queued, and run in that order at the end of the thread's outermost call. So a chain of callbacks costs no
