@@ -33,7 +33,8 @@ pub struct Config {
     pub connections_max_idle: Duration,
     /// The most connections of a node. One more is closed at once.
     pub max_connections: usize,
-    /// How long a request may take to come once it has begun, and how long a reply to be taken; of the page, too.
+    /// How long a request may take to come once it has begun, and how long a reply to be taken; of the page, too, and
+    /// replies of the control port.
     pub transfer_timeout: Duration,
     /// The bytes of all requests that come and replies that go, beyond 64 KiB of each and the first batch of a reply. One
     /// request at a time may come all the same.

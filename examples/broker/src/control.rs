@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use crate::cluster::Cluster;
 use crate::net::becomes;
@@ -12,7 +13,7 @@ use crate::net::becomes;
 /// The longest line that is read.
 const MAX_LINE: u64 = 1024;
 
-/// Serves one client of the control port.
+/// Serves one client of the control port. Whoever does not take an answer is cut off.
 pub(crate) async fn serve(mut stream: TcpStream, cluster: Arc<Cluster>, mut closing: watch::Receiver<bool>) {
     let (reader, mut writer) = stream.split();
     let mut reader = BufReader::new(reader);
@@ -28,7 +29,8 @@ pub(crate) async fn serve(mut stream: TcpStream, cluster: Arc<Cluster>, mut clos
         }
         let mut answer = obey(&cluster, &String::from_utf8_lossy(&line));
         answer.push('\n');
-        if writer.write_all(answer.as_bytes()).await.is_err() {
+        let taken = timeout(cluster.config.transfer_timeout, writer.write_all(answer.as_bytes())).await;
+        if !matches!(taken, Ok(Ok(()))) {
             return;
         }
     }

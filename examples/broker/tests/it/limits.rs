@@ -7,7 +7,7 @@ use bytes::Buf;
 use ixion_broker::{Broker, Config};
 use kafka_protocol::messages::{ApiKey, MetadataRequest};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpSocket};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use crate::client::{Client, LONG_WAIT_MS, PATIENCE, batch, eventually, fetch, produce, start};
 
@@ -94,6 +94,16 @@ async fn a_reply_that_is_not_taken_closes_the_connection() {
     eventually(&broker, "it is cut off", |stats| stats.connections == 0).await;
     assert!(since.elapsed() >= LIMIT);
     drop(slow);
+}
+
+#[tokio::test]
+async fn an_answer_of_the_control_port_that_is_not_taken_closes_the_connection() {
+    let control = Some(([127, 0, 0, 1], 0).into());
+    let broker = start(Config { control, ..impatient() }).await;
+    let address = broker.control_addr().expect("it has one");
+    let mut client = TcpStream::connect(address).await.expect("it listens");
+    let cut_off = async { while client.write_all(&b"stats\n".repeat(1000)).await.is_ok() {} };
+    tokio::time::timeout(PATIENCE, cut_off).await.expect("it is cut off");
 }
 
 #[tokio::test]
