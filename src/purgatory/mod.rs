@@ -17,11 +17,29 @@
 //! others as can be. There it has its place in the registry and its deadline, so an operation on one key takes one lock to
 //! register and one to end.
 
+/// The lines that most examples begin with and do not show: an operation that waits until somebody ends it.
+macro_rules! setup {
+    () => {
+        r#"# use ixion::*;
+# use std::time::Duration;
+# struct Wait;
+# impl DelayedOperation for Wait {
+#     fn try_complete(&mut self) -> bool { false }
+#     fn on_complete(self, _outcome: Outcome) {}
+# }
+# const MINUTE: Duration = Duration::from_secs(60);
+# let clock = ManualClock::new();
+# let purgatory: Purgatory<&str, Wait> = Purgatory::builder("waits").clock(clock.clone()).build();"#
+    };
+}
+
 mod aside;
 mod builder;
 mod callbacks;
 mod capacity;
+mod deadlines;
 mod drive;
+mod ends;
 pub(crate) mod engine;
 mod event;
 mod home;
@@ -46,7 +64,6 @@ pub use results::{Cancelled, Drive, HandedBack, OperationId, Registration, Rejec
 
 use crate::operation::{BoxedOperation, DelayedOperation};
 use crate::sync::Arc;
-use crate::tick::Tick;
 use engine::Engine;
 use std::fmt;
 use std::hash::Hash;
@@ -188,7 +205,34 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     /// fourth when it ends; with more keys its lists of them grow as vectors do. Tables grow with the number of operations
     /// and shrink after a burst.
     ///
-    #[doc = include_str!("docs/try_complete_else_watch.md")]
+    /// # Examples
+    ///
+    /// ```
+    /// use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory, Registration, RejectReason};
+    /// use std::time::Duration;
+    ///
+    /// struct Door { is_open: bool }
+    ///
+    /// impl DelayedOperation for Door {
+    ///     fn try_complete(&mut self) -> bool { self.is_open }
+    ///     fn on_complete(self, _outcome: Outcome) {}
+    /// }
+    ///
+    /// let doors = Purgatory::builder("doors").clock(ManualClock::new()).capacity(1).build();
+    /// let register = |is_open| {
+    ///     doors.try_complete_else_watch(Door { is_open }, Duration::from_secs(1), ["front"])
+    /// };
+    ///
+    /// assert_eq!(register(true)?, Registration::Completed(Outcome::Satisfied));
+    /// assert!(matches!(register(false)?, Registration::Watched(_)));
+    ///
+    /// // One more may not wait. What need not wait is served all the same.
+    /// let rejected = register(false).expect_err("it is full");
+    /// assert_eq!(rejected.reason, RejectReason::Full);
+    /// assert!(!rejected.op.is_open, "and here it is again");
+    /// assert!(register(true)?.is_completed());
+    /// # Ok::<(), ixion::RejectReason>(())
+    /// ```
     #[doc(alias = "tryCompleteElseWatch")]
     pub fn try_complete_else_watch(
         &self,
@@ -218,7 +262,17 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     ///
     /// O(keys), and O(log n) for each key that is watched at a number, with n such watches in a shard.
     ///
-    #[doc = include_str!("docs/try_complete_else_watch_at.md")]
+    /// # Examples
+    ///
+    /// ```
+    #[doc = setup!()]
+    /// // A request that waits for two partitions, each to have reached an offset of its own.
+    /// let watches = [Watch::at("orders-0", 1234), Watch::at("orders-1", 87)];
+    /// let _ = purgatory.try_complete_else_watch_at(Wait, MINUTE, watches)?;
+    /// purgatory.check_and_complete_up_to("orders-1", 86); // looks at nothing
+    /// purgatory.check_and_complete_up_to("orders-1", 87); // looks
+    /// # Ok::<(), ixion::RejectReason>(())
+    /// ```
     pub fn try_complete_else_watch_at(
         &self,
         op: O,
@@ -238,7 +292,32 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     ///
     /// One look for each operation on the key. If nobody waits: one uncontended lock and no allocation.
     ///
-    #[doc = include_str!("docs/check_and_complete.md")]
+    /// # Examples
+    ///
+    /// ```
+    /// use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory};
+    /// use std::sync::atomic::{AtomicU32, Ordering};
+    /// use std::sync::Arc;
+    /// use std::time::Duration;
+    ///
+    /// struct Wait { there: Arc<AtomicU32>, wants: u32 }
+    ///
+    /// impl DelayedOperation for Wait {
+    ///     fn try_complete(&mut self) -> bool { self.there.load(Ordering::Relaxed) >= self.wants }
+    ///     fn on_complete(self, _outcome: Outcome) {}
+    /// }
+    ///
+    /// let waits = Purgatory::builder("waits").clock(ManualClock::new()).build();
+    /// let there = Arc::new(AtomicU32::new(0));
+    /// for wants in [1, 2, 3] {
+    ///     let wait = Wait { there: there.clone(), wants };
+    ///     let _ = waits.try_complete_else_watch(wait, Duration::from_secs(1), ["records"])?;
+    /// }
+    /// there.store(2, Ordering::Relaxed); // first the state, in any ordering,
+    /// assert_eq!(waits.check_and_complete("records"), 2); // then the signal
+    /// assert_eq!(waits.len(), 1);
+    /// # Ok::<(), ixion::RejectReason>(())
+    /// ```
     #[doc(alias = "checkAndComplete")]
     #[doc(alias = "notify")]
     #[doc(alias = "signal")]
@@ -256,7 +335,37 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     ///
     /// O(log n) and one look for each operation that is reached, however many wait for more.
     ///
-    #[doc = include_str!("docs/check_and_complete_up_to.md")]
+    /// # Examples
+    ///
+    /// ```
+    /// use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory, Watch};
+    /// use std::cell::Cell;
+    /// use std::rc::Rc;
+    /// use std::time::Duration;
+    ///
+    /// struct Wait { progress: Rc<Cell<u64>>, needs: u64, looks: Rc<Cell<u32>> }
+    ///
+    /// impl DelayedOperation for Wait {
+    ///     fn try_complete(&mut self) -> bool {
+    ///         self.looks.set(self.looks.get() + 1);
+    ///         self.progress.get() >= self.needs
+    ///     }
+    ///     fn on_complete(self, _outcome: Outcome) {}
+    /// }
+    ///
+    /// let waits: Purgatory<&str, Wait> = Purgatory::builder("waits").clock(ManualClock::new()).build();
+    /// let (progress, looks) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+    /// for needs in 1..=100 {
+    ///     let wait = Wait { progress: progress.clone(), needs, looks: looks.clone() };
+    ///     let watch = [Watch::at("log", needs)];
+    ///     let _ = waits.try_complete_else_watch_at(wait, Duration::from_secs(1), watch)?;
+    /// }
+    /// looks.set(0);
+    /// progress.set(2);
+    /// assert_eq!(waits.check_and_complete_up_to("log", 2), 2);
+    /// assert_eq!(looks.get(), 2); // and not a hundred
+    /// # Ok::<(), ixion::RejectReason>(())
+    /// ```
     #[doc(alias = "ThresholdPurgatory")]
     #[doc(alias = "maybeComplete")]
     pub fn check_and_complete_up_to<Q: Hash + Equivalent<K> + ?Sized>(
@@ -272,192 +381,36 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     ///
     /// Returns whether it ended by a look of this call. As for a key, false does not mean that it goes on waiting.
     ///
-    #[doc = include_str!("docs/try_complete.md")]
-    pub fn try_complete(&self, id: OperationId) -> bool {
-        self.engine.try_complete(id)
-    }
-
-    /// Completes an operation with `Forced`. Returns whether this call decided that.
-    ///
-    #[doc = include_str!("docs/force_complete.md")]
-    #[doc(alias = "forceComplete")]
-    pub fn force_complete(&self, id: OperationId) -> bool {
-        self.engine.force_complete(id)
-    }
-
-    /// Completes all operations that wait on the key with `Forced`. Returns how many this call decided.
-    ///
-    #[doc = include_str!("docs/force_complete_for_key.md")]
-    pub fn force_complete_for_key<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> usize {
-        self.engine.force_complete_for_key(key)
-    }
-
-    /// Takes an operation out, without a callback if nobody is inside it.
-    ///
-    /// A drive that has begun to expire the operation has won: the answer is `Gone`, and it is completed once. A drive
-    /// decides what is due in steps, each before the first of its callbacks: a callback that cancels others which are due
-    /// at the same tick may be too late for some, and in time for those behind.
-    ///
-    #[doc = include_str!("docs/cancel.md")]
-    #[doc(alias = "remove")]
-    pub fn cancel(&self, id: OperationId) -> Cancelled<O> {
-        self.engine.cancel(id)
-    }
-
-    /// Takes out the operation that waits on the key and was registered first; those at a number come after the others.
-    ///
-    #[doc = include_str!("docs/cancel_first.md")]
-    #[doc(alias = "notify_one")]
-    #[doc(alias = "pop")]
-    #[doc(alias = "take")]
-    pub fn cancel_first<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> Cancelled<O> {
-        self.engine.cancel_first(key)
-    }
-
-    /// Takes out all operations that wait on the key; from their other keys too.
-    ///
-    #[doc = include_str!("docs/cancel_for_key.md")]
-    #[doc(alias = "cancelForKey")]
-    pub fn cancel_for_key<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> HandedBack<O> {
-        self.engine.cancel_for_key(key)
-    }
-
-    /// Gives an operation a new timeout, counted from now: later or earlier than it had.
-    ///
-    /// Returns false if the operation has ended or a drive has begun to expire it, and changes nothing then; so in its
-    /// own callback, where whoever wants to go on registers again. Where it returns true, the former deadline is void,
-    /// even if it has passed.
-    ///
-    /// Runs no look and no callback: a lock that these take may be held.
-    ///
     /// # Complexity
     ///
-    /// O(1), with two locks, one after the other.
+    /// A look, with a lock to find it; O(keys) if that ends it.
     ///
     /// # Examples
     ///
-    /// A session that each heartbeat moves:
-    ///
     /// ```
     /// use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory};
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicBool, Ordering};
     /// use std::time::Duration;
     ///
-    /// const SESSION: Duration = Duration::from_secs(10);
+    /// struct Answered(Arc<AtomicBool>);
     ///
-    /// struct Session;
-    ///
-    /// impl DelayedOperation for Session {
-    ///     fn try_complete(&mut self) -> bool { false }
-    ///     fn on_complete(self, outcome: Outcome) { assert_eq!(outcome, Outcome::Expired); }
+    /// impl DelayedOperation for Answered {
+    ///     fn try_complete(&mut self) -> bool { self.0.load(Ordering::Acquire) }
+    ///     fn on_complete(self, _outcome: Outcome) {}
     /// }
     ///
-    /// let clock = ManualClock::new();
-    /// let sessions = Purgatory::builder("Heartbeat").clock(clock.clone()).build();
-    /// let id = sessions.try_complete_else_watch(Session, SESSION, ["member-1"])?.id().expect("it waits");
-    /// for _heartbeat in 0..3 {
-    ///     clock.advance(Duration::from_secs(9));
-    ///     assert!(sessions.expire().expired == 0 && sessions.reset_timeout(id, SESSION));
-    /// }
-    /// clock.advance(SESSION);
-    /// assert_eq!(sessions.expire().expired, 1);
-    /// assert!(!sessions.reset_timeout(id, SESSION)); // too late: it has to join again
+    /// let calls: Purgatory<u32, Answered> = Purgatory::builder("calls").clock(ManualClock::new()).build();
+    /// let answered = Arc::new(AtomicBool::new(false));
+    /// let call = calls.try_complete_else_watch(Answered(answered.clone()), Duration::from_secs(1), [])?;
+    /// let id = call.id().expect("it waits");
+    /// assert!(!calls.try_complete(id));
+    /// answered.store(true, Ordering::Release);
+    /// assert!(calls.try_complete(id));
     /// # Ok::<(), ixion::RejectReason>(())
     /// ```
-    #[doc(alias = "extend")]
-    #[doc(alias = "renew")]
-    #[doc(alias = "reschedule")]
-    pub fn reset_timeout(&self, id: OperationId, timeout: Duration) -> bool {
-        self.engine.reset_timeout(id, timeout)
-    }
-
-    /// Gives all operations that wait on the key a new timeout. Returns how many took it.
-    ///
-    /// To keep one timer for a key and arm it again and again, reset the key, and register if the answer is 0; a second
-    /// registration is a second timer.
-    ///
-    #[doc = include_str!("docs/reset_timeout_for_key.md")]
-    pub fn reset_timeout_for_key<Q: Hash + Equivalent<K> + ?Sized>(
-        &self,
-        key: &Q,
-        timeout: Duration,
-    ) -> usize {
-        self.engine.reset_timeout_for_key(key, timeout)
-    }
-
-    /// Drives the purgatory once: expires what is due, up to a bounded number, and says when to come again.
-    ///
-    /// A *drive* is calls of this until [`more`](Drive::more) is false. It expires what was due when it began, by tick,
-    /// and within a tick and a shard by registration or last reset; what is registered or reset meanwhile is left for
-    /// the next drive. Expiry does not look again.
-    ///
-    /// Operations are decided in small steps, all of a step before its first callback. A callback that cancels or
-    /// resets others that are due has its way with those that are not decided yet; for those that are, and whose
-    /// callbacks will run, it is told `Gone` or `false`.
-    ///
-    /// For tests and event loops; with an [`Expirer`](crate::Expirer) nobody needs to call it. Of a long chain of callbacks
-    /// a pass leaves the rest to the next call: then `more` is false and `next` has passed.
-    ///
-    #[doc = include_str!("docs/expire.md")]
-    #[doc(alias = "advanceClock")]
-    #[doc(alias = "poll")]
-    pub fn expire(&self) -> Drive {
-        self.engine.expire()
-    }
-
-    /// Returns the tick at which to drive next: when the next operation is due, `None` if none ever is. A tick that has
-    /// passed means that there is work now.
-    ///
-    /// Never too late, and exact as a rule. Where the earliest of more than sixteen thousand operations with deadlines near
-    /// each other was stopped, it may be too early, a few times at most: a drive then finds nothing due.
-    ///
-    #[doc = include_str!("docs/next_expiration.md")]
-    #[doc(alias = "next_deadline")]
-    #[must_use]
-    pub fn next_expiration(&self) -> Option<Tick> {
-        self.engine.next_expiration()
-    }
-
-    /// Returns the time until [`next_expiration`](Self::next_expiration); zero if that has passed.
-    ///
-    #[doc = include_str!("docs/time_to_next.md")]
-    #[doc(alias = "poll_timeout")]
-    #[must_use]
-    pub fn time_to_next(&self) -> Option<Duration> {
-        self.engine.time_to_next()
-    }
-
-    /// Completes everything that waits with `Shutdown`, and accepts nothing more.
-    ///
-    /// Returns how many operations this call decided. Waits for no thread: an operation that another thread is inside
-    /// is completed by that thread. Only the first shutdown finds anything to do.
-    ///
-    /// So callbacks may still run on other threads after this, of operations that they were inside or that a drive had
-    /// decided before; what those register is refused. To wait for them, drop the [`Expirer`](crate::Expirer), which
-    /// joins its thread.
-    ///
-    #[doc = include_str!("docs/shutdown.md")]
-    #[doc(alias = "close")]
-    pub fn shutdown(&self) -> usize {
-        self.engine.shutdown()
-    }
-
-    /// Hands back everything that waits, and accepts nothing more.
-    ///
-    /// An operation that another thread is inside is completed by that thread with `Shutdown` and counted as
-    /// [`busy`](HandedBack::busy).
-    ///
-    #[doc = include_str!("docs/shutdown_and_hand_back.md")]
-    #[doc(alias = "drain")]
-    pub fn shutdown_and_hand_back(&self) -> HandedBack<O> {
-        self.engine.shutdown_and_hand_back()
-    }
-
-    /// Whether the purgatory has been shut down.
-    ///
-    #[doc = include_str!("docs/is_shutdown.md")]
-    #[must_use]
-    pub fn is_shutdown(&self) -> bool {
-        self.engine.closed.load(crate::sync::Ordering::Acquire)
+    pub fn try_complete(&self, id: OperationId) -> bool {
+        self.engine.try_complete(id)
     }
 }
 

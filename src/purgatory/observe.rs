@@ -41,7 +41,13 @@ pub struct Watcher {
 impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     /// Returns the name that the purgatory was built with.
     ///
-    #[doc = include_str!("docs/name.md")]
+    /// # Examples
+    ///
+    /// ```
+    #[doc = setup!()]
+    /// let fetches: Purgatory<u32, Wait> = Purgatory::builder("Fetch").build();
+    /// assert_eq!(fetches.name(), "Fetch");
+    /// ```
     #[must_use]
     pub fn name(&self) -> &str {
         &self.engine.name
@@ -49,7 +55,17 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
 
     /// Returns the tick that the purgatory's clock is in.
     ///
-    #[doc = include_str!("docs/now.md")]
+    /// # Complexity
+    ///
+    /// That of [`Clock::elapsed`](crate::Clock::elapsed).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = setup!()]
+    /// clock.advance(Duration::from_millis(1_500));
+    /// assert_eq!(purgatory.now(), Tick::new(1_500));
+    /// ```
     #[must_use]
     pub fn now(&self) -> Tick {
         self.engine.now()
@@ -67,7 +83,19 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     /// Returns the number of operations that wait. Exact at every quiet point; while a thread is inside an operation
     /// that was decided, that one still counts.
     ///
-    #[doc = include_str!("docs/len.md")]
+    /// # Complexity
+    ///
+    /// O(shards), one lock after the other.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = setup!()]
+    /// let _ = purgatory.try_complete_else_watch(Wait, MINUTE, ["orders", "payments"])?;
+    /// let _ = purgatory.try_complete_else_watch(Wait, MINUTE, [])?;
+    /// assert_eq!(purgatory.len(), 2);
+    /// # Ok::<(), ixion::RejectReason>(())
+    /// ```
     #[must_use]
     #[doc(alias = "numDelayed")]
     #[doc(alias = "NumDelayedOperations")]
@@ -77,7 +105,19 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
 
     /// Whether no operation waits.
     ///
-    #[doc = include_str!("docs/is_empty.md")]
+    /// # Complexity
+    ///
+    /// That of [`len`](Self::len).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = setup!()]
+    /// assert!(purgatory.is_empty());
+    /// let _ = purgatory.try_complete_else_watch(Wait, MINUTE, [])?;
+    /// assert!(!purgatory.is_empty());
+    /// # Ok::<(), ixion::RejectReason>(())
+    /// ```
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -85,7 +125,19 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
 
     /// Returns the number of entries in all watch lists: an operation on three keys is three.
     ///
-    #[doc = include_str!("docs/watched.md")]
+    /// # Complexity
+    ///
+    /// That of [`len`](Self::len).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = setup!()]
+    /// let _ = purgatory.try_complete_else_watch(Wait, MINUTE, ["orders", "payments"])?;
+    /// let _ = purgatory.try_complete_else_watch(Wait, MINUTE, ["orders"])?;
+    /// assert_eq!((purgatory.len(), purgatory.watched(), purgatory.key_count()), (2, 3, 2));
+    /// # Ok::<(), ixion::RejectReason>(())
+    /// ```
     #[must_use]
     #[doc(alias = "PurgatorySize")]
     pub fn watched(&self) -> usize {
@@ -94,7 +146,20 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
 
     /// Returns the number of keys that somebody waits on.
     ///
-    #[doc = include_str!("docs/key_count.md")]
+    /// # Complexity
+    ///
+    /// That of [`len`](Self::len).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = setup!()]
+    /// let registration = purgatory.try_complete_else_watch(Wait, MINUTE, ["orders", "payments"])?;
+    /// assert_eq!(purgatory.key_count(), 2);
+    /// purgatory.force_complete(registration.id().expect("it waits"));
+    /// assert_eq!(purgatory.key_count(), 0); // a key on which nobody is left is gone
+    /// # Ok::<(), ixion::RejectReason>(())
+    /// ```
     #[must_use]
     pub fn key_count(&self) -> usize {
         self.engine.sum(|shard| shard.watch.keys())
@@ -102,7 +167,24 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
 
     /// Returns the books. One lock a shard, and one for what the drives note.
     ///
-    #[doc = include_str!("docs/stats.md")]
+    /// # Complexity
+    ///
+    /// O(shards), one lock after the other. The counts of different shards are not of the same moment, so the sum is exact only at a
+    /// quiet point.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = setup!()]
+    /// let _ = purgatory.try_complete_else_watch(Wait, MINUTE, ["orders"])?;
+    /// let _ = purgatory.try_complete_else_watch(Wait, Duration::MAX, ["orders"])?;
+    /// clock.advance(MINUTE);
+    /// while purgatory.expire().more {}
+    /// let stats = purgatory.stats();
+    /// assert_eq!((stats.registered, stats.expired, stats.pending), (2, 1, 1));
+    /// assert!(stats.balances());
+    /// # Ok::<(), ixion::RejectReason>(())
+    /// ```
     #[must_use]
     #[doc(alias = "metrics")]
     pub fn stats(&self) -> Stats {
@@ -115,7 +197,20 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     /// It is made up of the driver's wake-up and of the callbacks that ran before it in the same drive, not of its own
     /// callback. Up to 64 operations of the same tick and shard are decided together, and before the first of their callbacks.
     ///
-    #[doc = include_str!("docs/lateness.md")]
+    /// # Complexity
+    ///
+    /// One lock, and a copy of 8 kB.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = setup!()]
+    /// let _ = purgatory.try_complete_else_watch(Wait, MINUTE, ["orders"])?;
+    /// clock.advance(MINUTE + Duration::from_millis(3)); // the driver comes late
+    /// while purgatory.expire().more {}
+    /// assert_eq!(purgatory.lateness().max(), Duration::from_millis(3));
+    /// # Ok::<(), ixion::RejectReason>(())
+    /// ```
     #[must_use]
     pub fn lateness(&self) -> Histogram {
         self.engine.pace.lock().lateness.clone()
@@ -126,7 +221,23 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     ///
     /// Those that were over at their first look never waited, and are not in it. A wait of more than two years counts as none.
     ///
-    #[doc = include_str!("docs/waits.md")]
+    /// # Complexity
+    ///
+    /// O(shards), one lock after the other, and 8 kB for each.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = setup!()]
+    /// let measured: Purgatory<&str, Wait> =
+    ///     Purgatory::builder("measured").clock(clock.clone()).measure_waits(true).build();
+    /// let _ = measured.try_complete_else_watch(Wait, MINUTE, ["orders"])?;
+    /// clock.advance(Duration::from_secs(2));
+    /// measured.force_complete_for_key("orders");
+    /// assert_eq!(measured.waits().expect("it is measured").max(), Duration::from_secs(2));
+    /// assert_eq!(purgatory.waits(), None);
+    /// # Ok::<(), ixion::RejectReason>(())
+    /// ```
     #[must_use]
     pub fn waits(&self) -> Option<Histogram> {
         let mut waits = self.engine.measures_waits.then(Histogram::new)?;
@@ -140,7 +251,18 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
 
     /// Whether an operation waits on the key. The answer may be old when it comes: a signal need not ask.
     ///
-    #[doc = include_str!("docs/contains_key.md")]
+    /// # Complexity
+    ///
+    /// O(1), with one lock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = setup!()]
+    /// let _ = purgatory.try_complete_else_watch(Wait, MINUTE, ["orders"])?;
+    /// assert!(purgatory.contains_key("orders") && !purgatory.contains_key("payments"));
+    /// # Ok::<(), ixion::RejectReason>(())
+    /// ```
     #[must_use]
     pub fn contains_key<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> bool {
         self.watchers(key) > 0
@@ -148,7 +270,19 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
 
     /// Returns the number of operations that wait on the key.
     ///
-    #[doc = include_str!("docs/watchers.md")]
+    /// # Complexity
+    ///
+    /// O(1), with one lock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = setup!()]
+    /// let _ = purgatory.try_complete_else_watch(Wait, MINUTE, ["orders", "payments"])?;
+    /// let _ = purgatory.try_complete_else_watch(Wait, MINUTE, ["orders"])?;
+    /// assert_eq!((purgatory.watchers("orders"), purgatory.watchers("payments")), (2, 1));
+    /// # Ok::<(), ixion::RejectReason>(())
+    /// ```
     #[must_use]
     pub fn watchers<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> usize {
         let hash = self.engine.hash(key);
@@ -162,7 +296,16 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     ///
     /// One hold of the key's lock, and one for each operation, to look up its deadline. One that ends meanwhile is left out.
     ///
-    #[doc = include_str!("docs/waiters.md")]
+    /// # Examples
+    ///
+    /// ```
+    #[doc = setup!()]
+    /// let _ = purgatory.try_complete_else_watch(Wait, MINUTE, ["orders"])?;
+    /// let waiting = purgatory.waiters("orders");
+    /// assert_eq!((waiting.len(), waiting[0].deadline), (1, Tick::new(60_000)));
+    /// assert!(purgatory.reset_timeout(waiting[0].id, Duration::MAX));
+    /// # Ok::<(), ixion::RejectReason>(())
+    /// ```
     #[must_use]
     pub fn waiters<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> Vec<Watcher> {
         let engine = &self.engine;
@@ -193,7 +336,15 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     ///
     /// O(keys), about 10 ns for each, with 256 of them under one hold of a lock.
     ///
-    #[doc = include_str!("docs/hottest_keys.md")]
+    /// # Examples
+    ///
+    /// ```
+    #[doc = setup!()]
+    /// let _ = purgatory.try_complete_else_watch(Wait, MINUTE, ["orders", "payments"])?;
+    /// let _ = purgatory.try_complete_else_watch(Wait, MINUTE, ["orders"])?;
+    /// assert_eq!(purgatory.hottest_keys(1), [("orders", 2)]);
+    /// # Ok::<(), ixion::RejectReason>(())
+    /// ```
     #[must_use]
     pub fn hottest_keys(&self, most: usize) -> Vec<(K, usize)>
     where
@@ -217,7 +368,16 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     ///
     /// O(chunks), one for up to 64 operations and about 10 ns for each; 1024 of them under one hold of a lock.
     ///
-    #[doc = include_str!("docs/occupancy.md")]
+    /// # Examples
+    ///
+    /// ```
+    #[doc = setup!()]
+    /// let _ = purgatory.try_complete_else_watch(Wait, Duration::from_millis(3), [])?;
+    /// let _ = purgatory.try_complete_else_watch(Wait, Duration::MAX, [])?;
+    /// let occupancy = purgatory.occupancy();
+    /// assert_eq!((occupancy.total(), occupancy.never()), (2, 1));
+    /// # Ok::<(), ixion::RejectReason>(())
+    /// ```
     #[must_use]
     pub fn occupancy(&self) -> Occupancy {
         let mut occupancy = Occupancy::new();

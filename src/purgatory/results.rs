@@ -63,14 +63,7 @@ impl<K> Watch<K> {
 /// # Examples
 ///
 /// ```
-/// # use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory};
-/// # use std::time::Duration;
-/// # struct Wait;
-/// # impl DelayedOperation for Wait {
-/// #     fn try_complete(&mut self) -> bool { false }
-/// #     fn on_complete(self, _outcome: Outcome) {}
-/// # }
-/// # let purgatory = Purgatory::builder("waits").clock(ManualClock::new()).build();
+#[doc = setup!()]
 /// let register = || purgatory.try_complete_else_watch(Wait, Duration::from_secs(1), ["orders"]);
 /// let first = register()?.id().expect("it waits");
 /// assert!(purgatory.force_complete(first));
@@ -97,14 +90,7 @@ impl fmt::Debug for OperationId {
 /// # Examples
 ///
 /// ```
-/// # use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory, Registration};
-/// # use std::time::Duration;
-/// # struct Wait;
-/// # impl DelayedOperation for Wait {
-/// #     fn try_complete(&mut self) -> bool { false }
-/// #     fn on_complete(self, _outcome: Outcome) {}
-/// # }
-/// # let purgatory = Purgatory::builder("waits").clock(ManualClock::new()).build();
+#[doc = setup!()]
 /// match purgatory.try_complete_else_watch(Wait, Duration::from_secs(1), ["orders"])? {
 ///     Registration::Completed(outcome) => println!("over: {outcome:?}"),
 ///     Registration::Watched(id) => assert!(purgatory.reset_timeout(id, Duration::from_secs(2))),
@@ -145,13 +131,7 @@ impl Registration {
 /// # Examples
 ///
 /// ```
-/// # use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory, Rejected};
-/// # use std::time::Duration;
-/// # struct Wait;
-/// # impl DelayedOperation for Wait {
-/// #     fn try_complete(&mut self) -> bool { false }
-/// #     fn on_complete(self, _outcome: Outcome) {}
-/// # }
+#[doc = setup!()]
 /// # let purgatory = Purgatory::builder("waits").clock(ManualClock::new()).capacity(0).build();
 /// match purgatory.try_complete_else_watch(Wait, Duration::from_secs(1), ["orders"]) {
 ///     Ok(_) => unreachable!("nobody may wait"),
@@ -264,14 +244,7 @@ impl<O> fmt::Debug for Cancelled<O> {
 /// # Examples
 ///
 /// ```
-/// # use ixion::{DelayedOperation, ManualClock, Outcome, Purgatory};
-/// # use std::time::Duration;
-/// # struct Wait;
-/// # impl DelayedOperation for Wait {
-/// #     fn try_complete(&mut self) -> bool { false }
-/// #     fn on_complete(self, _outcome: Outcome) {}
-/// # }
-/// # let purgatory = Purgatory::builder("waits").clock(ManualClock::new()).build();
+#[doc = setup!()]
 /// let _ = purgatory.try_complete_else_watch(Wait, Duration::from_secs(1), ["orders"])?;
 /// let back = purgatory.cancel_for_key("orders");
 /// println!("{} are here, {} are completed elsewhere", back.taken.len(), back.busy);

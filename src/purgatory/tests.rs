@@ -6,6 +6,7 @@ use super::watch::WALK_STEP;
 use super::*;
 use crate::clock::ManualClock;
 use crate::operation::Outcome;
+use crate::tick::Tick;
 use crate::trampoline::JOBS_PER_PASS;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
