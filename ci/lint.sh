@@ -9,5 +9,4 @@ shellcheck --external-sources --source-path=SCRIPTDIR ci/*.sh .ci/run
 cargo fetch --locked --quiet
 cargo-deny --offline --workspace check --hide-inclusion-graph bans licenses sources
 cargo-shear
-cargo clippy --locked --workspace --all-targets -- -D warnings
 cargo clippy --locked --workspace --all-targets --all-features -- -D warnings
