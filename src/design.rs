@@ -47,9 +47,9 @@
 //! ```
 //!
 //! **Registering**: look, before any cell exists → one hold of the home shard: closed? the registry and the wheel, and
-//! those of the first sixteen keys that live there → the other keys → look again → let go, and do what the word then says. The timer is
-//! armed in the hold that adds the first watches: an operation that is watched but not armed could be seen neither by
-//! shutdown nor by `len`, and arming last costs a second hold of the lock.
+//! those of the first sixteen keys that live there → the other keys → look again → let go, and do what the word then
+//! says. The timer is armed in the hold that adds the first watches: an operation that is watched but not armed could be
+//! seen neither by shutdown nor by `len`, and arming last costs a second hold of the lock.
 //!
 //! **Expiring**: a pass takes due operations out of the wheel under the shard's lock, in steps of 64; that decides
 //! between an expiry and a reset. Then, with no lock held, it decides each: whoever is inside one acts, and the
@@ -169,10 +169,11 @@
 //!
 //! Every lock of a shard is a leaf: nothing else is locked while it is held, no other shard either. The mutex in a cell
 //! is taken by its holder alone; a shard's lock may be taken under it, never the other way round. An expirer's roster may
-//! be held while a purgatory's list of bells is, and that while a bell is. No bell is rung with a shard's lock held. The slot of
-//! a future is a leaf that may be taken under an operation's mutex. Of user code
-//! only the looks run under a lock, the operation's own, for which nobody waits, and so may the hook for earlier deadlines, under
-//! that of an operation that is just being registered; and `K`'s `Eq`, and its `Clone` for whoever asks for the hottest keys, under a shard's. A user's own locks come before all of these if they are held during a call: what a look or a callback takes must not be among them.
+//! be held while a purgatory's list of bells is, and that while a bell is. No bell is rung with a shard's lock held. The
+//! slot of a future is a leaf that may be taken under an operation's mutex. Of user code only the looks run under a lock,
+//! the operation's own, for which nobody waits, and so may the hook for earlier deadlines, under that of an operation that
+//! is just being registered; and `K`'s `Eq`, and its `Clone` for whoever asks for the hottest keys, under a shard's. A user's own locks come before all of these if they are held
+//! during a call: what a look or a callback takes must not be among them.
 //!
 //! # The races
 //!
