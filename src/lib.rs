@@ -187,19 +187,17 @@ mod readme {}
 pub use sync::modelled::time as model_time;
 
 #[cfg(feature = "std")]
-pub use clock::{Clock, ManualClock, SystemClock};
-#[cfg(feature = "std")]
-pub use expirer::Expirer;
+pub use crate::{
+    clock::{Clock, ManualClock, SystemClock},
+    expirer::Expirer,
+    metrics::{Histogram, Stats},
+    operation::{BoxedOperation, DelayedOperation, Outcome, defer},
+    purgatory::{
+        Builder, Cancelled, CaughtPanic, Drive, Equivalent, HandedBack, OperationId, PanicPlace, Purgatory,
+        Registration, RejectReason, Rejected, Watch, Watcher,
+    },
+};
 #[cfg(feature = "async")]
 pub use future::{Wait, WaitError, Waiting};
-#[cfg(feature = "std")]
-pub use metrics::{Histogram, Stats};
-#[cfg(feature = "std")]
-pub use operation::{BoxedOperation, DelayedOperation, Outcome, defer};
-#[cfg(feature = "std")]
-pub use purgatory::{
-    Builder, Cancelled, CaughtPanic, Drive, Equivalent, HandedBack, OperationId, PanicPlace, Purgatory,
-    Registration, RejectReason, Rejected, Watch, Watcher,
-};
 pub use tick::{Resolution, Tick};
 pub use wheel::{Expired, Step, TimerId, TimingWheel};
