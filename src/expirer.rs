@@ -33,9 +33,10 @@ const RETRY: Duration = Duration::from_millis(10);
 /// It sleeps in real time, so its purgatories should be on a [`SystemClock`](crate::SystemClock); one on a
 /// [`ManualClock`](crate::ManualClock) is best driven by hand.
 ///
-/// Dropping it stops and joins the thread; [`detach`](Self::detach) does not wait for it. On an expirer's thread, from a callback, it lets the thread go, which then ends
-/// after the callback that it is in. The purgatories stay as they are and can be driven by another. Callbacks that a
-/// bounded pass has put off run before the thread ends; a chain of callbacks that feeds itself for ever keeps it.
+/// Dropping it stops and joins the thread; [`detach`](Self::detach) does not wait for it. On an expirer's thread, from a
+/// callback, it lets the thread go, which then ends after the callback that it is in. The purgatories stay as they are and
+/// can be driven by another. Callbacks that a bounded pass has put off run before the thread ends; a chain of callbacks
+/// that feeds itself for ever keeps it.
 ///
 /// Comes from Kafka's `ExpiredOperationReaper`, of which each purgatory has one, and a second thread for the callbacks.
 ///
