@@ -51,7 +51,14 @@ fn each_outcome_and_each_place_of_a_panic_has_a_text_of_its_own() {
     ];
     let texts: Vec<String> = outcomes.iter().map(ToString::to_string).collect();
     assert_eq!(texts, ["satisfied", "expired", "forced", "cancelled", "shut down", "panicked"]);
-    let places = [PanicPlace::Look, PanicPlace::Callback, PanicPlace::KeyDrop, PanicPlace::Hook];
+    let places = [
+        PanicPlace::Look,
+        PanicPlace::Callback,
+        PanicPlace::KeyDrop,
+        PanicPlace::Hook,
+        PanicPlace::Clock,
+        PanicPlace::Executor,
+    ];
     let texts: HashSet<String> = places.iter().map(ToString::to_string).collect();
     assert_eq!(texts.len(), places.len());
     assert!(texts.contains("on_complete") && texts.contains("try_complete"));
