@@ -22,7 +22,7 @@
 //! |---|---|---|
 //! | `ixion_purgatory_registered_total` | operations accepted | |
 //! | `ixion_purgatory_at_once_total` | of these, over at their first look | |
-//! | `ixion_purgatory_ended_total{outcome}` | ended: `satisfied`, `expired`, `forced`, `cancelled`, `shutdown`, `panicked` | `expired`: ExpiresPerSec |
+//! | `ixion_purgatory_ended_total{outcome}` | ended: `satisfied`, `expired`, `forced`, `cancelled`, `shut_down`, `panicked` | `expired`: ExpiresPerSec |
 //! | `ixion_purgatory_rejected_total{reason}` | not accepted: `full`, `shutdown` | |
 //! | `ixion_purgatory_clamped_total` | timeouts clamped to the greatest allowed | |
 //! | `ixion_purgatory_panics_total` | panics of user code | |
@@ -73,7 +73,7 @@ const OUTCOMES: [(&str, fn(&Stats) -> u64); 6] = [
     ("expired", |stats| stats.expired),
     ("forced", |stats| stats.forced),
     ("cancelled", |stats| stats.cancelled),
-    ("shutdown", |stats| stats.shut_down),
+    ("shut_down", |stats| stats.shut_down),
     ("panicked", |stats| stats.panicked),
 ];
 

@@ -34,7 +34,7 @@ pub struct PurgatoryStats {
     pub at_once: u64,
     /// Operations that were not accepted.
     pub rejected: u64,
-    /// Timeouts that were too long for the clock.
+    /// Timeouts that were clamped to the greatest allowed.
     pub clamped: u64,
     /// Panics that were caught.
     pub panics: u64,

@@ -68,7 +68,7 @@ fn purgatories(to: &mut DescriptorEncoder<'_>, stats: &Stats) -> fmt::Result {
         ("purgatory_passes", "How often the expirer has looked", |books| books.passes),
         ("purgatory_rings", "Deadlines before the one that was slept for", |books| books.rings),
         ("purgatory_cascaded", "Timers that moved down a level of the wheel", |books| books.cascaded),
-        ("purgatory_clamped", "Timeouts that were too long for the clock", |books| books.clamped),
+        ("purgatory_clamped", "Timeouts clamped to the greatest allowed", |books| books.clamped),
         ("purgatory_panics", "Panics that were caught", |books| books.panics),
     ];
     const GAUGES: [Figure; 3] = [
@@ -100,7 +100,7 @@ fn engines(to: &mut DescriptorEncoder<'_>, engines: &BTreeMap<&'static str, Engi
     type Figure = (&'static str, &'static str, fn(&Engine) -> &Times);
     const HISTOGRAMS: [Figure; 2] = [
         ("purgatory_lateness_seconds", "From the deadline to the expiry", |engine| &engine.lateness),
-        ("purgatory_waiting_seconds", "From the registration to the end", |engine| &engine.waiting),
+        ("purgatory_wait_seconds", "From the registration to the end", |engine| &engine.waiting),
     ];
     for (name, help, times) in HISTOGRAMS {
         let mut family = to.encode_descriptor(name, help, None, MetricType::Histogram)?;
