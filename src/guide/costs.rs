@@ -25,8 +25,8 @@
 //! | [`cancel`](crate::Purgatory::cancel), [`cancel_first`](crate::Purgatory::cancel_first), [`cancel_for_key`](crate::Purgatory::cancel_for_key) | as forcing | as forcing | none |
 //! | [`reset_timeout`](crate::Purgatory::reset_timeout) | O(1) | two holds | none |
 //! | [`reset_timeout_for_key`](crate::Purgatory::reset_timeout_for_key) | O(w) | one hold for every 64, and one for each | none |
-//! | [`contains_key`](crate::Purgatory::contains_key), [`watchers`](crate::Purgatory::watchers) | O(1) | one hold | `Hash` and `Eq` |
-//! | [`waiters`](crate::Purgatory::waiters) | O(1): 128 at most | one hold for the key, one for each | `Hash` and `Eq` |
+//! | [`contains_key`](crate::Purgatory::contains_key), [`watcher_count`](crate::Purgatory::watcher_count) | O(1) | one hold | `Hash` and `Eq` |
+//! | [`watchers`](crate::Purgatory::watchers) | O(1): 128 at most | one hold for the key, one for each | `Hash` and `Eq` |
 //! | [`len`](crate::Purgatory::len), [`is_empty`](crate::Purgatory::is_empty), [`watched`](crate::Purgatory::watched), [`key_count`](crate::Purgatory::key_count), [`stats`](crate::Purgatory::stats) | O(s) | s holds, one after the other | none |
 //! | [`waits`](crate::Purgatory::waits) | O(s) | the same | none |
 //! | [`hottest_keys`](crate::Purgatory::hottest_keys) | O(keys) | one hold for every 256 keys, one for each that is returned | **`Clone` of `K`, in a hold** |

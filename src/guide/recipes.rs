@@ -328,7 +328,7 @@
 //! | how far the keys spread | `watched / keys` | many on one key: watch [at a number](#many-on-one-key) |
 //! | how late expiries are | [`lateness`](crate::Purgatory::lateness) | callbacks are slow, or the driver has too much to do |
 //! | how long operations wait | [`waits`](crate::Purgatory::waits), if [measured](crate::Builder::measure_waits) | |
-//! | which keys are hot | [`hottest_keys`](crate::Purgatory::hottest_keys), [`waiters`](crate::Purgatory::waiters) | one has most of them |
+//! | which keys are hot | [`hottest_keys`](crate::Purgatory::hottest_keys), [`watchers`](crate::Purgatory::watchers) | one has most of them |
 //! | refused ones | `rejected_full` | the [capacity](crate::Builder::capacity) is too small, or a client asks too often |
 //! | the longest pass | `work.longest_pass` | it keeps the other purgatories of the expirer waiting |
 //! | panics | `panics`, and the hook [`on_panic`](crate::Builder::on_panic) | ever |

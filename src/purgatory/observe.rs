@@ -18,12 +18,12 @@ use std::hash::Hash;
 use std::time::Duration;
 
 /// How many of those that wait on a key are told of. They are read in one hold of a lock, so that they are of one moment.
-const MOST_WAITERS: usize = 128;
+const MOST_WATCHERS: usize = 128;
 
 /// How many keys are told of.
 const MOST_KEYS: usize = 1024;
 
-/// An operation that waits on a key, from [`Purgatory::waiters`].
+/// An operation that waits on a key, from [`Purgatory::watchers`].
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watcher {
@@ -265,7 +265,7 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     /// ```
     #[must_use]
     pub fn contains_key<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> bool {
-        self.watchers(key) > 0
+        self.watcher_count(key) > 0
     }
 
     /// Returns the number of operations that wait on the key.
@@ -280,17 +280,17 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     #[doc = setup!()]
     /// let _ = purgatory.try_complete_else_watch(Wait, MINUTE, ["orders", "payments"])?;
     /// let _ = purgatory.try_complete_else_watch(Wait, MINUTE, ["orders"])?;
-    /// assert_eq!((purgatory.watchers("orders"), purgatory.watchers("payments")), (2, 1));
+    /// assert_eq!((purgatory.watcher_count("orders"), purgatory.watcher_count("payments")), (2, 1));
     /// # Ok::<(), ixion::RejectReason>(())
     /// ```
     #[must_use]
-    pub fn watchers<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> usize {
+    pub fn watcher_count<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> usize {
         let hash = self.engine.hash(key);
         self.engine.shard(self.engine.shard_of(hash)).watch.watchers_of(hash, key)
     }
 
     /// Returns who waits on the key: the first 128, in order of registration, those at a number after the others.
-    /// [`watchers`](Self::watchers) says how many there are.
+    /// [`watcher_count`](Self::watcher_count) says how many there are.
     ///
     /// # Complexity
     ///
@@ -301,18 +301,18 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     /// ```
     #[doc = setup!()]
     /// let _ = purgatory.try_complete_else_watch(Wait, MINUTE, ["orders"])?;
-    /// let waiting = purgatory.waiters("orders");
+    /// let waiting = purgatory.watchers("orders");
     /// assert_eq!((waiting.len(), waiting[0].deadline), (1, Tick::new(60_000)));
     /// assert!(purgatory.reset_timeout(waiting[0].id, Duration::MAX));
     /// # Ok::<(), ixion::RejectReason>(())
     /// ```
     #[must_use]
-    pub fn waiters<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> Vec<Watcher> {
+    pub fn watchers<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> Vec<Watcher> {
         let engine = &self.engine;
         let (hash, now) = (engine.hash(key), engine.clock.elapsed());
-        let mut found: Vec<(Arc<Waiter<O>>, Option<u64>)> = Vec::with_capacity(MOST_WAITERS);
+        let mut found: Vec<(Arc<Waiter<O>>, Option<u64>)> = Vec::with_capacity(MOST_WATCHERS);
         let shard = engine.shard(engine.shard_of(hash));
-        shard.watch.first_watchers(hash, key, MOST_WAITERS, |waiter, progress| {
+        shard.watch.first_watchers(hash, key, MOST_WATCHERS, |waiter, progress| {
             found.push((Arc::clone(waiter), progress));
         });
         drop(shard);

@@ -241,7 +241,7 @@ fn a_new_timeout_does_not_begin_a_new_wait() {
         clock.advance(ms(9));
         assert!(purgatory.reset_timeout(id, ms(10)));
     }
-    assert_eq!(purgatory.waiters(&1)[0].since, Some(tick(0)));
+    assert_eq!(purgatory.watchers(&1)[0].since, Some(tick(0)));
     clock.advance(ms(10));
     assert_eq!(drive(&purgatory), 1);
     assert_eq!(purgatory.waits().map(|waits| waits.max()), Some(ms(55)));
@@ -269,7 +269,7 @@ fn who_waits_on_a_key_is_told_with_when_it_came_and_when_and_where_it_waits() {
     let never = register(&purgatory, Op::new(), Duration::MAX, 7);
     clock.advance(ms(3));
     let told: Vec<_> = purgatory
-        .waiters(&7)
+        .watchers(&7)
         .into_iter()
         .map(|Watcher { id, since, deadline, progress, .. }| (id, since, deadline, progress))
         .collect();
@@ -282,7 +282,10 @@ fn who_waits_on_a_key_is_told_with_when_it_came_and_when_and_where_it_waits() {
             (numbered[1], Some(tick(0)), tick(500), Some(100)),
         ]
     );
-    assert_eq!((purgatory.watchers(&7), purgatory.watchers(&8), purgatory.watchers(&9)), (4, 2, 0));
+    assert_eq!(
+        (purgatory.watcher_count(&7), purgatory.watcher_count(&8), purgatory.watcher_count(&9)),
+        (4, 2, 0)
+    );
     assert_eq!((purgatory.name(), purgatory.now()), ("observed", tick(5)));
 }
 
@@ -291,7 +294,7 @@ fn what_is_told_of_a_key_goes_with_those_that_wait_on_it() {
     let (clock, purgatory) = purgatory();
     register(&purgatory, Op::new(), ms(5), 1);
     register(&purgatory, Op::new(), ms(6), 1);
-    let told = || (purgatory.watchers(&1), purgatory.waiters(&1).len(), purgatory.hottest_keys(3));
+    let told = || (purgatory.watcher_count(&1), purgatory.watchers(&1).len(), purgatory.hottest_keys(3));
     assert_eq!(told(), (2, 2, vec![(1, 2)]));
     clock.advance(ms(5));
     drive(&purgatory);
@@ -308,7 +311,8 @@ fn a_key_that_only_a_walk_is_still_on_is_not_told_of() {
     let tell = Arc::clone(&told);
     let first = Op::then(move || {
         let cancelled = asks.cancel_for_key(&1).count();
-        *tell.lock().unwrap() = Some((cancelled, asks.watchers(&1), asks.waiters(&1), asks.hottest_keys(9)));
+        *tell.lock().unwrap() =
+            Some((cancelled, asks.watcher_count(&1), asks.watchers(&1), asks.hottest_keys(9)));
     });
     register(&purgatory, Op { ready: Arc::clone(&ready), ..first }, ms(5), 1);
     // More than a walk takes in one step, so that it has a place of its own in the list.
@@ -322,10 +326,10 @@ fn a_key_that_only_a_walk_is_still_on_is_not_told_of() {
 fn of_many_that_wait_on_a_key_the_first_are_told() {
     let (_, purgatory) = purgatory();
     let ids: Vec<_> = (0..1000).map(|_| register(&purgatory, Op::new(), ms(5), 1)).collect();
-    assert!(purgatory.waiters(&1).iter().map(|waiting| waiting.id).eq(ids[..128].iter().copied()));
+    assert!(purgatory.watchers(&1).iter().map(|waiting| waiting.id).eq(ids[..128].iter().copied()));
     assert!(purgatory.cancel(ids[0]).is_cancelled());
-    assert!(purgatory.waiters(&1).iter().map(|waiting| waiting.id).eq(ids[1..129].iter().copied()));
-    assert_eq!(purgatory.watchers(&1), 999);
+    assert!(purgatory.watchers(&1).iter().map(|waiting| waiting.id).eq(ids[1..129].iter().copied()));
+    assert_eq!(purgatory.watcher_count(&1), 999);
 }
 
 #[test]
@@ -335,7 +339,7 @@ fn callbacks_may_ask_for_everything() {
     let (asked, asks) = (Arc::new(Mutex::new(None)), Arc::clone(&purgatory));
     let answer = Arc::clone(&asked);
     let op = Op::then(move || {
-        let (stats, waiters) = (asks.stats(), asks.waiters(&1).len());
+        let (stats, waiters) = (asks.stats(), asks.watchers(&1).len());
         let (hottest, occupancy) = (asks.hottest_keys(1), asks.occupancy().total());
         *answer.lock().unwrap() = Some((stats.expired, waiters, hottest, occupancy, asks.waits()));
     });
@@ -360,7 +364,7 @@ proptest! {
         lengths.truncate(most);
         prop_assert!(hottest.iter().map(|(_, length)| *length).eq(lengths));
         for (at, (key, length)) in hottest.iter().enumerate() {
-            prop_assert_eq!(purgatory.watchers(key), *length);
+            prop_assert_eq!(purgatory.watcher_count(key), *length);
             prop_assert!(hottest[..at].iter().all(|(other, _)| other != key));
         }
     }

@@ -71,7 +71,7 @@ impl Storm {
             (7, _) => drop(purgatory.expire()),
             (8, _) => {
                 let _ = (purgatory.stats(), purgatory.contains_key(&key), purgatory.time_to_next());
-                let _ = (purgatory.waiters(&key), purgatory.hottest_keys(2), purgatory.occupancy());
+                let _ = (purgatory.watchers(&key), purgatory.hottest_keys(2), purgatory.occupancy());
                 let _ = (purgatory.lateness(), purgatory.waits());
             }
             _ => drop(purgatory.check_and_complete(&key)),
