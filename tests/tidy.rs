@@ -232,7 +232,6 @@ fn a_long_function_is_seen() {
 fn a_module_without_a_head_is_seen() {
     seen(rules::module_head, "src/wheel/tests.rs", "use super::*;", 1);
     seen(rules::module_head, "src/wheel/tests.rs", "//! The wheel's tests.\nuse super::*;", 0);
-    seen(rules::module_head, "src/wheel/docs/now.md", "# Examples", 0);
 }
 
 #[test]

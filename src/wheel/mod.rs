@@ -73,6 +73,7 @@ mod late;
 mod level;
 mod occupancy;
 mod pool;
+mod read;
 mod slots;
 #[cfg(test)]
 mod tests;
@@ -151,7 +152,14 @@ impl<T> TimingWheel<T> {
 
     /// Makes an empty wheel at `now`. ([`Tick::MAX`] is not a time: it is taken as the tick before.)
     ///
-    #[doc = include_str!("docs/starting_at.md")]
+    /// # Examples
+    ///
+    /// ```
+    /// # use ixion::{Tick, TimingWheel};
+    /// let mut wheel = TimingWheel::starting_at(Tick::new(1_000));
+    /// wheel.start_timer(Tick::new(1_005), "soon");
+    /// assert_eq!(wheel.now(), Tick::new(1_000));
+    /// ```
     #[must_use]
     pub fn starting_at(now: Tick) -> Self {
         TimingWheel {
@@ -178,7 +186,17 @@ impl<T> TimingWheel<T> {
     ///
     /// O(1), and O(log l) with l such timers for a deadline in the past.
     ///
-    #[doc = include_str!("docs/start_timer.md")]
+    /// # Examples
+    ///
+    /// ```
+    /// # use ixion::{Tick, TimingWheel};
+    /// let mut wheel = TimingWheel::starting_at(Tick::new(100));
+    /// wheel.start_timer(Tick::new(250), "later");
+    /// wheel.start_timer(Tick::new(40), "in the past: due at once");
+    /// wheel.start_timer(Tick::MAX, "never");
+    /// assert_eq!(wheel.pop_expired(Tick::new(100)).unwrap().item, "in the past: due at once");
+    /// assert_eq!(wheel.pop_expired(Tick::new(100)), None);
+    /// ```
     #[doc(alias = "schedule")]
     #[doc(alias = "insert")]
     #[doc(alias = "add")]
@@ -195,7 +213,15 @@ impl<T> TimingWheel<T> {
     ///
     /// O(1): at most two chunks of timers are looked at.
     ///
-    #[doc = include_str!("docs/stop_timer.md")]
+    /// # Examples
+    ///
+    /// ```
+    /// # use ixion::{Tick, TimingWheel};
+    /// let mut wheel = TimingWheel::new();
+    /// let timer = wheel.start_timer(Tick::new(250), "request 7");
+    /// assert_eq!(wheel.stop_timer(timer), Some("request 7"));
+    /// assert_eq!(wheel.stop_timer(timer), None); // stopped, or expired: the same answer
+    /// ```
     #[doc(alias = "cancel")]
     #[doc(alias = "remove")]
     #[inline]
@@ -212,7 +238,17 @@ impl<T> TimingWheel<T> {
     ///
     /// That of [`stop_timer`](Self::stop_timer) and [`start_timer`](Self::start_timer).
     ///
-    #[doc = include_str!("docs/restart_timer.md")]
+    /// # Examples
+    ///
+    /// ```
+    /// # use ixion::{Tick, TimingWheel};
+    /// let mut wheel = TimingWheel::new();
+    /// let session = wheel.start_timer(Tick::new(10), "session");
+    /// assert!(wheel.restart_timer(session, Tick::new(20))); // a heartbeat
+    /// assert_eq!(wheel.pop_expired(Tick::new(19)), None);
+    /// assert_eq!(wheel.pop_expired(Tick::new(20)).unwrap().id, session);
+    /// assert!(!wheel.restart_timer(session, Tick::new(30)));
+    /// ```
     #[doc(alias = "reschedule")]
     #[doc(alias = "reset")]
     #[inline]
@@ -238,7 +274,20 @@ impl<T> TimingWheel<T> {
     /// comes down, ten at most. A call that enters the block of a crowded bucket moves all that is in it; see
     /// [`pop_expired_within`](Self::pop_expired_within).
     ///
-    #[doc = include_str!("docs/pop_expired.md")]
+    /// # Examples
+    ///
+    /// ```
+    /// # use ixion::{Tick, TimingWheel};
+    /// let mut wheel = TimingWheel::new();
+    /// for (deadline, item) in [(7, 'c'), (5, 'a'), (5, 'b'), (9, 'd')] {
+    ///     wheel.start_timer(Tick::new(deadline), item);
+    /// }
+    /// let mut due = String::new();
+    /// while let Some(expired) = wheel.pop_expired(Tick::new(8)) {
+    ///     due.push(expired.item);
+    /// }
+    /// assert_eq!(due, "abc");
+    /// ```
     #[doc(alias = "poll")]
     #[doc(alias = "advance")]
     #[inline]
@@ -256,7 +305,33 @@ impl<T> TimingWheel<T> {
     /// by less than a chunk of timers (64). With a budget of 0 nothing is done. After [`Step::Paused`] the wheel is ready
     /// for every call, and order is kept.
     ///
-    #[doc = include_str!("docs/pop_expired_within.md")]
+    /// # Examples
+    ///
+    /// ```
+    /// use ixion::Tick;
+    /// use ixion::wheel::{Step, TimingWheel};
+    ///
+    /// let mut wheel = TimingWheel::new();
+    /// for n in 0..1000 {
+    ///     wheel.start_timer(Tick::new(100), n); // all in one bucket of level 1
+    /// }
+    /// let (mut fired, mut passes) = (0, 0);
+    /// loop {
+    ///     let mut budget = 256; // one hold of a lock, say
+    ///     passes += 1;
+    ///     let last = loop {
+    ///         match wheel.pop_expired_within(Tick::new(100), &mut budget) {
+    ///             Step::Expired(_) => fired += 1,
+    ///             last => break last,
+    ///         }
+    ///     };
+    ///     if last == Step::Done {
+    ///         break;
+    ///     }
+    /// }
+    /// assert_eq!(fired, 1000);
+    /// assert!(passes >= 8); // 1000 moves and 1000 expiries
+    /// ```
     #[inline]
     pub fn pop_expired_within(&mut self, now: Tick, budget: &mut usize) -> Step<T> {
         if *budget > 0 && self.is_quiet(now) {
@@ -301,7 +376,16 @@ impl<T> TimingWheel<T> {
     ///
     /// That of `pop_expired`, which it does all but the last step of.
     ///
-    #[doc = include_str!("docs/peek_expired.md")]
+    /// # Examples
+    ///
+    /// ```
+    /// # use ixion::{Tick, TimingWheel};
+    /// let mut wheel = TimingWheel::new();
+    /// wheel.start_timer(Tick::new(5), "a");
+    /// assert_eq!(wheel.peek_expired(Tick::new(4)), None);
+    /// assert_eq!(wheel.peek_expired(Tick::new(5)), Some(&"a"));
+    /// assert_eq!(wheel.len(), 1);
+    /// ```
     #[doc(alias = "peek")]
     pub fn peek_expired(&mut self, now: Tick) -> Option<&T> {
         let index = match self.advance(now, &mut { usize::MAX }) {
@@ -312,104 +396,17 @@ impl<T> TimingWheel<T> {
         self.slots.item(index)
     }
 
-    /// Returns the item of a timer, to be changed.
-    ///
-    #[doc = include_str!("docs/get.md")]
-    #[inline]
-    pub fn get_mut(&mut self, id: TimerId) -> Option<&mut T> {
-        self.slots.get_mut(id)
-    }
-
-    /// Returns the item of a timer; `None` if it has expired or was stopped.
-    ///
-    #[doc = include_str!("docs/get.md")]
-    #[must_use]
-    #[inline]
-    pub fn get(&self, id: TimerId) -> Option<&T> {
-        self.slots.get(id)
-    }
-
-    /// Returns the deadline of a timer as it was given.
-    ///
-    #[doc = include_str!("docs/deadline.md")]
-    #[must_use]
-    pub fn deadline(&self, id: TimerId) -> Option<Tick> {
-        let place = self.slots.place(id)?;
-        match place {
-            Place::NEVER => Some(Tick::MAX),
-            Place::LATE => self.late.deadline(id.index).map(Tick::new),
-            place => Some(Tick::new(self.levels.deadline(place))),
-        }
-    }
-
-    /// Returns the earliest deadline, exactly; one in the past if something is due that was not popped yet. `None`: nothing
-    /// waits that will expire.
-    ///
-    /// # Complexity
-    ///
-    /// O(1) as a rule: level 0 shows it in its bits, a bucket of a higher level keeps it. If just that timer was
-    /// stopped, calls look at the bucket's timers, until a pop has done so; a chunk that was looked at once, and has lost
-    /// no earliest one since, is then one look for up to 64.
-    ///
-    #[doc = include_str!("docs/next_expiration.md")]
-    #[doc(alias = "next_deadline")]
-    #[doc(alias = "poll_at")]
-    #[must_use]
-    pub fn next_expiration(&self) -> Option<Tick> {
-        self.earliest(usize::MAX)
-    }
-
-    /// When to look again, found in bounded steps: the earliest deadline or, where that would take too long to find, the
-    /// start of its bucket's block. A pop moves the bucket down then.
-    pub(crate) fn next_look(&self) -> Option<Tick> {
-        self.earliest(level::SCAN_STEP)
-    }
-
-    /// Returns the tick that the wheel has reached.
-    ///
-    /// That is the latest `now` for which a pop has found nothing (more) due; while a caller is popping its way there, the
-    /// deadline of the latest that it got, or the start of the block that is being moved down. Never runs back.
-    ///
-    #[doc = include_str!("docs/now.md")]
-    #[must_use]
-    pub fn now(&self) -> Tick {
-        Tick::new(self.position)
-    }
-
-    /// Returns how many timers wait, those that never expire included.
-    ///
-    #[doc = include_str!("docs/len.md")]
-    #[must_use]
-    #[inline]
-    pub fn len(&self) -> usize {
-        self.slots.len()
-    }
-
-    /// Whether no timer waits.
-    #[must_use]
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.slots.len() == 0
-    }
-
-    /// Returns how many bytes of memory the wheel holds, apart from what the items own elsewhere.
-    ///
-    /// For an 8-byte item about 30 a timer, 37 to 46 after churn, and up to 30 kB for the buckets. It shrinks after a
-    /// burst.
-    ///
-    /// # Complexity
-    ///
-    /// O(chunks), one for up to 64 timers.
-    ///
-    #[doc = include_str!("docs/heap_size.md")]
-    #[must_use]
-    pub fn heap_size(&self) -> usize {
-        self.slots.heap_size() + self.levels.heap_size() + self.late.heap_size()
-    }
-
     /// Returns the items of all timers that wait, in no particular order, those that never expire included.
     ///
-    #[doc = include_str!("docs/into_items.md")]
+    /// # Examples
+    ///
+    /// ```
+    /// # use ixion::{Tick, TimingWheel};
+    /// let mut wheel = TimingWheel::new();
+    /// wheel.start_timer(Tick::new(5), 1);
+    /// wheel.start_timer(Tick::MAX, 2);
+    /// assert_eq!(wheel.into_items().sum::<i32>(), 3);
+    /// ```
     #[doc(alias = "drain")]
     pub fn into_items(self) -> impl Iterator<Item = T> {
         self.slots.into_items()

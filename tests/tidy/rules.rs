@@ -202,7 +202,7 @@ pub(crate) fn function_length(source: &Source) -> Vec<String> {
 
 /// Every module says what it is for.
 pub(crate) fn module_head(source: &Source) -> Vec<String> {
-    if !source.is_library() || !source.path.ends_with(".rs") || source.text.starts_with("//!") {
+    if !source.is_library() || source.text.starts_with("//!") {
         return Vec::new();
     }
     vec![breach(source, 1, "a module starts with `//!` and says what it is for")]
