@@ -5,7 +5,7 @@ process.env.KAFKAJS_NO_PARTITIONER_WARNING = '1'
 const { CompressionTypes, ConfigResourceTypes, Kafka, logLevel } = require('kafkajs')
 const suite = require('./suite.js')
 
-const { LATE, bootstrap, becomes, demand, fresh, groupIsShared, main, numbers, same, scenario, share, sleep } = suite
+const { LATE, bootstrap, becomes, common, demand, fresh, main, numbers, same, scenario, share, sleep } = suite
 const { watch, whilePaused, whilePausedFor, withMembers, within } = suite
 
 const kafka = (options = {}) =>
@@ -62,16 +62,6 @@ async function reader (topic, options = {}) {
   return { consumer, found, reach, values: () => found.map(one => one.value), end: () => consumer.disconnect() }
 }
 
-/// The first values of a topic of one partition, and that nothing follows.
-async function read (topic, count) {
-  const { found, reach, values, end } = await reader(topic, { maxWaitTimeInMs: 100 })
-  await reach(count)
-  await sleep(500)
-  await end()
-  found.forEach((one, at) => demand(one.offset === found[0].offset + at, `offset ${one.offset} at ${at}`))
-  return values()
-}
-
 async function refusal (work) {
   try {
     await work()
@@ -82,6 +72,8 @@ async function refusal (work) {
   throw new Error('it was not refused')
 }
 
+const read = common({ newTopic, append, reader, waiting: ms => ({ maxWaitTimeInMs: ms }) })
+
 scenario('metadata lists three nodes', async () => {
   const topic = await newTopic(5)
   await withAdmin(async admin => {
@@ -90,17 +82,6 @@ scenario('metadata lists three nodes', async () => {
     const { topics } = await admin.fetchTopicMetadata({ topics: [topic] })
     same(topics[0].partitions.map(one => one.partitionId).sort(), [0, 1, 2, 3, 4], 'partitions')
   })
-})
-
-scenario('records of acks 0, 1 and all are read back in order', async () => {
-  const topic = await newTopic()
-  const written = []
-  for (const acks of [0, 1, -1]) {
-    const values = numbers(100, `${acks} `)
-    await append(topic, values, { acks })
-    written.push(...values)
-  }
-  same(await read(topic, 300), written, 'read')
 })
 
 scenario('compressed batches of an idempotent producer are read back', async () => {
@@ -148,26 +129,6 @@ scenario('an append ends a poll that waits', async () => {
   return `${Math.min(...took).toFixed(0)} to ${Math.max(...took).toFixed(0)} ms`
 })
 
-scenario('a poll waits for min.bytes', async () => {
-  const topic = await newTopic()
-  const wait = 8000
-  const { reach, end } = await reader(topic, { maxWaitTimeInMs: wait, minBytes: 50000 })
-  await sleep(500)
-  let ms = watch()
-  await append(topic, ['small'])
-  await reach(1)
-  const few = ms()
-  // The poll that gets it may have begun some time before.
-  within(few, 300, wait + LATE, 'too few bytes')
-  ms = watch()
-  await append(topic, Array(60).fill('x'.repeat(1000)))
-  await reach(61)
-  const enough = ms()
-  within(enough, 0, LATE, 'enough bytes')
-  await end()
-  return `few after ${few.toFixed(0)} ms, enough after ${enough.toFixed(0)}`
-})
-
 scenario("with a paused follower acks=all ends with a timeout of the broker's", async () => {
   const topic = await newTopic()
   await append(topic, ['first'])
@@ -184,19 +145,6 @@ scenario("with a paused follower acks=all ends with a timeout of the broker's", 
   return `${took.toFixed(0)} of 1000 ms`
 })
 
-scenario('acks=all that waits is answered when the follower is back', async () => {
-  const topic = await newTopic()
-  await append(topic, ['first'])
-  const took = await whilePausedFor(1000, async () => {
-    const ms = watch()
-    await append(topic, ['second'])
-    return ms()
-  })
-  // The followers were paused some moments before.
-  within(took, 500, 1000 + LATE, 'to append with paused followers')
-  return `after ${took.toFixed(0)} ms`
-})
-
 scenario('what timed out and is sent again is kept once', async () => {
   const topic = await newTopic()
   await append(topic, ['first'])
@@ -209,21 +157,6 @@ scenario('what timed out and is sent again is kept once', async () => {
   within(took, 1500, 2500 + 2 * LATE, 'to append with paused followers')
   await append(topic, ['last'], {}, 0, options)
   same(await read(topic, 3), ['first', 'once', 'last'], 'read')
-})
-
-scenario('what followers do not have yet is not read', async () => {
-  const topic = await newTopic()
-  await append(topic, ['seen'])
-  const { reach, values, end } = await reader(topic, { maxWaitTimeInMs: 300 })
-  await whilePaused(async () => {
-    await append(topic, ['hidden'], { acks: 1 })
-    await reach(1)
-    await sleep(1000)
-    same(values(), ['seen'], 'read while paused')
-  })
-  await reach(2)
-  await end()
-  same(values(), ['seen', 'hidden'], 'read')
 })
 
 scenario('topics are created, grow and are deleted', async () => {
@@ -289,9 +222,6 @@ scenario('a member goes on where its group committed', async () => {
   same(again.found.map(one => one.offset), [4, 5, 6, 7, 8, 9], 'read')
 })
 
-scenario('a group shares its partitions, also when one of three is killed and one leaves', async () =>
-  groupIsShared(await newTopic(6)))
-
 scenario('a frozen member is left behind when the time of a rebalance is up', async () =>
   withMembers(await newTopic(6), 2, 60000, 3000, async (members, add) => {
     await share(members)
@@ -301,18 +231,6 @@ scenario('a frozen member is left behind when the time of a rebalance is up', as
     within(took, 3000, 3000 + 4 * LATE, 'a rebalance of 3000 ms with a frozen member')
     return `after ${took.toFixed(0)} of 3000 ms`
   }))
-
-scenario('many clients at once lose nothing', async () => {
-  const topic = await newTopic(4)
-  await Promise.all(numbers(8).map((_, number) => append(topic, numbers(100), {}, number % 4)))
-  const { found, reach, end } = await reader(topic, { maxWaitTimeInMs: 100 })
-  await reach(800)
-  await end()
-  for (const partition of [0, 1, 2, 3]) {
-    const values = found.filter(one => one.partition === partition).map(one => one.value)
-    same(values.sort(), [...numbers(100), ...numbers(100)].sort(), `partition ${partition}`)
-  }
-})
 
 async function member (topic, groupId, session, rebalance) {
   const times = { sessionTimeout: Number(session), rebalanceTimeout: Number(rebalance), heartbeatInterval: 500 }

@@ -5,8 +5,8 @@ const { Admin, CompressionAlgorithms, ConfigResourceTypes, Consumer, Producer } 
 const { stringDeserializers, stringSerializers } = require('@platformatic/kafka')
 const suite = require('./suite.js')
 
-const { LATE, bootstrap, becomes, demand, fresh, groupIsShared, main, numbers, same, scenario, sleep } = suite
-const { watch, whilePaused, whilePausedFor, within } = suite
+const { LATE, bootstrap, becomes, common, demand, fresh, main, numbers, same, scenario, sleep } = suite
+const { watch, whilePaused, within } = suite
 
 const options = { clientId: 'suite', bootstrapBrokers: [bootstrap], retries: 0, timeout: 20000 }
 
@@ -48,16 +48,6 @@ async function reader (topic, { groupId = fresh('reader'), mode = 'earliest', ..
   return { consumer, found, reach, values: () => found.map(one => one.value), end }
 }
 
-/// The first values of a topic of one partition, and that nothing follows.
-async function read (topic, count) {
-  const { found, reach, values, end } = await reader(topic)
-  await reach(count)
-  await sleep(500)
-  await end()
-  found.forEach((one, at) => demand(one.offset === found[0].offset + at, `offset ${one.offset} at ${at}`))
-  return values()
-}
-
 /// The name of the broker's error, which stands somewhere inside.
 async function refusal (work) {
   try {
@@ -69,6 +59,8 @@ async function refusal (work) {
   throw new Error('it was not refused')
 }
 
+const read = common({ newTopic, append, reader, waiting: ms => ({ maxWaitTime: ms }) })
+
 scenario('metadata lists three nodes', async () => {
   const topic = await newTopic(5)
   await withAdmin(async admin => {
@@ -76,17 +68,6 @@ scenario('metadata lists three nodes', async () => {
     same([...metadata.brokers.keys()].sort(), [1, 2, 3], 'nodes')
     same(metadata.topics.get(topic).partitionsCount, 5, 'partitions')
   })
-})
-
-scenario('records of acks 0, 1 and all are read back in order', async () => {
-  const topic = await newTopic()
-  const written = []
-  for (const acks of [0, 1, -1]) {
-    const values = numbers(100, `${acks} `)
-    await append(topic, values, { acks })
-    written.push(...values)
-  }
-  same(await read(topic, 300), written, 'read')
 })
 
 scenario('compressed batches of an idempotent producer are read back', async () => {
@@ -118,26 +99,6 @@ scenario('an append ends a poll that waits', async () => {
   return `${Math.min(...took).toFixed(0)} to ${Math.max(...took).toFixed(0)} ms`
 })
 
-scenario('a poll waits for min.bytes', async () => {
-  const topic = await newTopic()
-  const wait = 3000
-  const { reach, end } = await reader(topic, { maxWaitTime: wait, minBytes: 50000 })
-  await sleep(500)
-  let ms = watch()
-  await append(topic, ['small'])
-  await reach(1)
-  const few = ms()
-  // The poll that gets it may have begun some time before.
-  within(few, 300, wait + LATE, 'too few bytes')
-  ms = watch()
-  await append(topic, Array(60).fill('x'.repeat(1000)))
-  await reach(61)
-  const enough = ms()
-  within(enough, 0, LATE, 'enough bytes')
-  await end()
-  return `few after ${few.toFixed(0)} ms, enough after ${enough.toFixed(0)}`
-})
-
 scenario("with a paused follower acks=all ends with a timeout of the broker's", async () => {
   const topic = await newTopic()
   await append(topic, ['first'])
@@ -151,34 +112,6 @@ scenario("with a paused follower acks=all ends with a timeout of the broker's", 
   await append(topic, ['last'])
   same(await read(topic, 4), ['first', 'second', 'late', 'last'], 'read')
   return `${took.toFixed(0)} of 1000 ms`
-})
-
-scenario('acks=all that waits is answered when the follower is back', async () => {
-  const topic = await newTopic()
-  await append(topic, ['first'])
-  const took = await whilePausedFor(1000, async () => {
-    const ms = watch()
-    await append(topic, ['second'])
-    return ms()
-  })
-  // The followers were paused some moments before.
-  within(took, 500, 1000 + LATE, 'to append with paused followers')
-  return `after ${took.toFixed(0)} ms`
-})
-
-scenario('what followers do not have yet is not read', async () => {
-  const topic = await newTopic()
-  await append(topic, ['seen'])
-  const { reach, values, end } = await reader(topic, { maxWaitTime: 300 })
-  await whilePaused(async () => {
-    await append(topic, ['hidden'], { acks: 1 })
-    await reach(1)
-    await sleep(1000)
-    same(values(), ['seen'], 'read while paused')
-  })
-  await reach(2)
-  await end()
-  same(values(), ['seen', 'hidden'], 'read')
 })
 
 scenario('topics are created, grow and are deleted', async () => {
@@ -241,21 +174,6 @@ scenario('a member goes on where its group committed', async () => {
   await again.reach(6)
   await again.end()
   same(again.found.map(one => one.offset), [4, 5, 6, 7, 8, 9], 'read')
-})
-
-scenario('a group shares its partitions, also when one of three is killed and one leaves', async () =>
-  groupIsShared(await newTopic(6)))
-
-scenario('many clients at once lose nothing', async () => {
-  const topic = await newTopic(4)
-  await Promise.all(numbers(8).map((_, number) => append(topic, numbers(100), {}, number % 4)))
-  const { found, reach, end } = await reader(topic)
-  await reach(800)
-  await end()
-  for (const partition of [0, 1, 2, 3]) {
-    const values = found.filter(one => one.partition === partition).map(one => one.value)
-    same(values.sort(), [...numbers(100), ...numbers(100)].sort(), `partition ${partition}`)
-  }
 })
 
 async function member (topic, groupId, session, rebalance) {

@@ -125,6 +125,96 @@ function groupIsShared (topic) {
   })
 }
 
+/// The scenarios that are the same for each client, by what it makes of these: a topic, an append to it, a reader of it, and
+/// the option that lets a reader's polls wait. Returns what reads the first values of a topic.
+function common ({ newTopic, append, reader, waiting }) {
+  /// The first values of a topic of one partition, and that nothing follows.
+  async function read (topic, count) {
+    const { found, reach, values, end } = await reader(topic, waiting(100))
+    await reach(count)
+    await sleep(500)
+    await end()
+    found.forEach((one, at) => demand(one.offset === found[0].offset + at, `offset ${one.offset} at ${at}`))
+    return values()
+  }
+
+  scenario('records of acks 0, 1 and all are read back in order', async () => {
+    const topic = await newTopic()
+    const written = []
+    for (const acks of [0, 1, -1]) {
+      const values = numbers(100, `${acks} `)
+      await append(topic, values, { acks })
+      written.push(...values)
+    }
+    same(await read(topic, 300), written, 'read')
+  })
+
+  scenario('a poll waits for min.bytes', async () => {
+    const topic = await newTopic()
+    const wait = 8000
+    const { reach, end } = await reader(topic, { ...waiting(wait), minBytes: 50000 })
+    await sleep(500)
+    let ms = watch()
+    await append(topic, ['small'])
+    await reach(1)
+    const few = ms()
+    // The poll that gets it may have begun some time before.
+    within(few, 300, wait + LATE, 'too few bytes')
+    ms = watch()
+    await append(topic, Array(60).fill('x'.repeat(1000)))
+    await reach(61)
+    const enough = ms()
+    within(enough, 0, LATE, 'enough bytes')
+    await end()
+    return `few after ${few.toFixed(0)} ms, enough after ${enough.toFixed(0)}`
+  })
+
+  scenario('acks=all that waits is answered when the follower is back', async () => {
+    const topic = await newTopic()
+    await append(topic, ['first'])
+    const took = await whilePausedFor(1000, async () => {
+      const ms = watch()
+      await append(topic, ['second'])
+      return ms()
+    })
+    // The followers were paused some moments before.
+    within(took, 500, 1000 + LATE, 'to append with paused followers')
+    return `after ${took.toFixed(0)} ms`
+  })
+
+  scenario('what followers do not have yet is not read', async () => {
+    const topic = await newTopic()
+    await append(topic, ['seen'])
+    const { reach, values, end } = await reader(topic, waiting(300))
+    await whilePaused(async () => {
+      await append(topic, ['hidden'], { acks: 1 })
+      await reach(1)
+      await sleep(1000)
+      same(values(), ['seen'], 'read while paused')
+    })
+    await reach(2)
+    await end()
+    same(values(), ['seen', 'hidden'], 'read')
+  })
+
+  scenario('a group shares its partitions, also when one of three is killed and one leaves', async () =>
+    groupIsShared(await newTopic(6)))
+
+  scenario('many clients at once lose nothing', async () => {
+    const topic = await newTopic(4)
+    await Promise.all(numbers(8).map((_, number) => append(topic, numbers(100), {}, number % 4)))
+    const { found, reach, end } = await reader(topic, waiting(100))
+    await reach(800)
+    await end()
+    for (const partition of [0, 1, 2, 3]) {
+      const values = found.filter(one => one.partition === partition).map(one => one.value)
+      same(values.sort(), [...numbers(100), ...numbers(100)].sort(), `partition ${partition}`)
+    }
+  })
+
+  return read
+}
+
 /// Runs the scenarios; or, if this process is to be a member, `member` with the topic, the group and its timeouts.
 async function main (member) {
   if (rest[0] === '--member') return member(...rest.slice(1))
@@ -151,9 +241,9 @@ module.exports = {
   LATE,
   bootstrap,
   becomes,
+  common,
   demand,
   fresh,
-  groupIsShared,
   main,
   numbers,
   obey,
