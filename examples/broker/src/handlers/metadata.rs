@@ -49,14 +49,16 @@ pub(super) fn find_coordinator(
     let (host, port) = address(session, LEADER);
     let response = FindCoordinatorResponse::default();
     if asked.key_type == TRANSACTION {
-        // There are no transactions, and there will be none: an error that is not retried.
-        let error = ErrorCode::INVALID_REQUEST.as_i16();
+        // There are no transactions, and there will be none: the one error that all clients give up at.
+        let error = ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED.as_i16();
+        let message = StrBytes::from_static_str("there are no transactions here");
         if version < 4 {
-            return response.with_error_code(error).with_node_id(BrokerId(-1)).with_port(-1);
+            let response = response.with_error_code(error).with_node_id(BrokerId(-1)).with_port(-1);
+            return if version >= 1 { response.with_error_message(Some(message)) } else { response };
         }
         let refuse = |key: &StrBytes| {
             let coordinator = Coordinator::default().with_key(key.clone()).with_error_code(error);
-            coordinator.with_node_id(BrokerId(-1)).with_port(-1)
+            coordinator.with_node_id(BrokerId(-1)).with_port(-1).with_error_message(Some(message.clone()))
         };
         return response.with_coordinators(asked.coordinator_keys.iter().map(refuse).collect());
     }

@@ -245,7 +245,7 @@ async fn find_coordinator_at_every_version() {
                 bench.ask(ApiKey::FindCoordinator, version, &request.with_key_type(1)).await;
             let error =
                 reply.coordinators.first().map_or(reply.error_code, |coordinator| coordinator.error_code);
-            assert_eq!(error, 42, "there are no transactions");
+            assert_eq!(error, 53, "there are no transactions");
         }
     }
 }
