@@ -197,6 +197,7 @@ impl Catalog {
     fn rules(&self, settings: &[(&str, Option<&str>)]) -> Result<Rules, ErrorCode> {
         let mut rules = Rules {
             min_insync_replicas: usize::from(self.config.min_insync_replicas),
+            max_message_bytes: self.config.max_message_bytes,
             retention_bytes: self.config.retention_bytes,
             total_bytes: self.total_bytes.clone(),
             retention_total_bytes: self.config.retention_total_bytes,
@@ -209,6 +210,11 @@ impl Catalog {
                     count @ 1.. => rules.min_insync_replicas = count as usize,
                     _ => return Err(ErrorCode::INVALID_CONFIG),
                 },
+                "max.message.bytes" => {
+                    let bytes = usize::try_from(number()?).map_err(|_| ErrorCode::INVALID_CONFIG)?;
+                    // The limits of a request and of all buffers are made for no larger ones.
+                    rules.max_message_bytes = bytes.min(self.config.max_message_bytes);
+                }
                 // -1: no limit but that of all logs together
                 "retention.bytes" => rules.retention_bytes = u64::try_from(number()?).unwrap_or(u64::MAX),
                 _ => {}

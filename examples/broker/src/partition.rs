@@ -35,7 +35,7 @@ pub(crate) struct Partition {
     id: PartitionId,
     topic: Arc<str>,
     index: i32,
-    rules: Rules,
+    pub(crate) rules: Rules,
     state: Mutex<State>,
 }
 
@@ -43,6 +43,7 @@ pub(crate) struct Partition {
 #[derive(Debug, Clone)]
 pub(crate) struct Rules {
     pub(crate) min_insync_replicas: usize,
+    pub(crate) max_message_bytes: usize,
     pub(crate) retention_bytes: u64,
     /// The bytes in all logs of the leader, and how many there may be.
     pub(crate) total_bytes: Arc<AtomicU64>,

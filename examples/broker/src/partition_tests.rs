@@ -30,6 +30,7 @@ fn at(seconds: u64) -> Duration {
 fn rules(min_insync_replicas: usize) -> Rules {
     Rules {
         min_insync_replicas,
+        max_message_bytes: usize::MAX,
         retention_bytes: u64::MAX,
         total_bytes: Arc::default(),
         retention_total_bytes: u64::MAX,

@@ -66,7 +66,7 @@ fn settings_of(session: &Session, resource: &DescribeConfigsResource) -> Result<
     let cluster = &session.cluster;
     match resource.resource_type {
         TOPIC => match cluster.catalog.topic(&resource.resource_name) {
-            Some(topic) => Ok(of_topic(&topic, &cluster.config)),
+            Some(topic) => Ok(of_topic(&topic)),
             None => Err(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
         },
         // Without a name it is the default of all nodes.
@@ -77,7 +77,7 @@ fn settings_of(session: &Session, resource: &DescribeConfigsResource) -> Result<
     }
 }
 
-fn of_topic(topic: &Topic, config: &Config) -> Vec<Setting> {
+fn of_topic(topic: &Topic) -> Vec<Setting> {
     let source = |name: &str| {
         if topic.settings.iter().any(|(set, _)| set == name) { OF_THE_TOPIC } else { DEFAULT }
     };
@@ -88,7 +88,7 @@ fn of_topic(topic: &Topic, config: &Config) -> Vec<Setting> {
         kind,
     };
     let mut settings = vec![
-        honoured("max.message.bytes", config.max_message_bytes.to_string(), INT),
+        honoured("max.message.bytes", topic.rules.max_message_bytes.to_string(), INT),
         honoured("min.insync.replicas", topic.rules.min_insync_replicas.to_string(), INT),
         honoured("retention.bytes", retention(topic.rules.retention_bytes), LONG),
     ];

@@ -118,7 +118,7 @@ fn append(
         return Err(ErrorCode::NOT_LEADER_OR_FOLLOWER);
     }
     let partition = hosted.0.as_ref().ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
-    let head = BatchHead::check_produced(records, session.cluster.config.max_message_bytes)?;
+    let head = BatchHead::check_produced(records, partition.rules.max_message_bytes)?;
     partition.append(&head, records, all_acks)
 }
 

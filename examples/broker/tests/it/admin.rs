@@ -96,6 +96,22 @@ async fn with_a_paused_follower_creating_and_deleting_take_their_time_and_are_do
 }
 
 #[tokio::test]
+async fn a_topic_may_take_smaller_batches_than_the_broker_but_no_larger_ones() {
+    let broker = start(Config { max_message_bytes: 200, ..Config::default() }).await;
+    let mut client = Client::of(&broker).await;
+    client.create("small", &[("max.message.bytes", "100")]).await;
+    client.create("large", &[("max.message.bytes", "9999")]).await;
+    for (name, size, error) in [("small", 100, 0), ("small", 101, 10), ("large", 200, 0), ("large", 201, 10)]
+    {
+        let answer = client.produce(&produce(name, 1, LONG_WAIT_MS, &batch(size))).await;
+        assert_eq!(answer.0, error, "{size} bytes in {name}");
+    }
+    for nonsense in ["-1", "many"] {
+        assert_eq!(client.create_with("t", &[("max.message.bytes", nonsense)]).await, 40, "{nonsense}");
+    }
+}
+
+#[tokio::test]
 async fn records_are_deleted_when_every_follower_has_deleted_them() {
     let broker = patient().await;
     let mut client = Client::of(&broker).await;

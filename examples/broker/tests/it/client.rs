@@ -84,6 +84,15 @@ impl Client {
     }
 
     pub(crate) async fn create(&mut self, name: &'static str, settings: &[(&'static str, &'static str)]) {
+        assert_eq!(self.create_with(name, settings).await, 0);
+    }
+
+    /// Creates a topic of one partition with settings and returns the error.
+    pub(crate) async fn create_with(
+        &mut self,
+        name: &'static str,
+        settings: &[(&'static str, &'static str)],
+    ) -> i16 {
         let setting = |&(name, value)| {
             CreatableTopicConfig::default()
                 .with_name(StrBytes::from_static_str(name))
@@ -96,7 +105,7 @@ impl Client {
             .with_configs(settings.iter().map(setting).collect());
         let request = CreateTopicsRequest::default().with_topics(vec![new]).with_timeout_ms(5000);
         let reply: CreateTopicsResponse = self.ask(ApiKey::CreateTopics, 5, &request).await;
-        assert_eq!(reply.topics[0].error_code, 0);
+        reply.topics[0].error_code
     }
 
     /// Creates a topic of one partition and returns the error.
