@@ -15,6 +15,19 @@ use crate::partition::{Partition, PartitionId, Rules};
 const MAX_NAME: usize = 249;
 /// The most partitions of one topic and of all together: each costs memory on every node.
 const MAX_PARTITIONS: usize = 10_000;
+/// What else may be set in Kafka, and is ignored here.
+#[rustfmt::skip]
+const IGNORED: [&str; 33] = [
+    "cleanup.policy", "compression.gzip.level", "compression.lz4.level", "compression.type", "compression.zstd.level",
+    "delete.retention.ms", "file.delete.delay.ms", "flush.messages", "flush.ms",
+    "follower.replication.throttled.replicas", "index.interval.bytes", "leader.replication.throttled.replicas",
+    "local.retention.bytes", "local.retention.ms", "max.compaction.lag.ms", "message.downconversion.enable",
+    "message.format.version", "message.timestamp.after.max.ms", "message.timestamp.before.max.ms",
+    "message.timestamp.difference.max.ms", "message.timestamp.type", "min.cleanable.dirty.ratio",
+    "min.compaction.lag.ms", "preallocate", "remote.log.copy.disable", "remote.log.delete.on.disable",
+    "remote.storage.enable", "retention.ms", "segment.bytes", "segment.index.bytes", "segment.jitter.ms", "segment.ms",
+    "unclean.leader.election.enable",
+];
 
 /// A topic. One that gets more partitions is replaced.
 #[derive(Debug, Clone)]
@@ -193,7 +206,7 @@ impl Catalog {
         }
     }
 
-    /// The settings that are honoured. Others are accepted and ignored.
+    /// The settings that are honoured. Those of Kafka's that are not are accepted; any other is a mistake.
     fn rules(&self, settings: &[(&str, Option<&str>)]) -> Result<Rules, ErrorCode> {
         let mut rules = Rules {
             min_insync_replicas: usize::from(self.config.min_insync_replicas),
@@ -217,7 +230,8 @@ impl Catalog {
                 }
                 // -1: no limit but that of all logs together
                 "retention.bytes" => rules.retention_bytes = u64::try_from(number()?).unwrap_or(u64::MAX),
-                _ => {}
+                name if IGNORED.contains(&name) => {}
+                _ => return Err(ErrorCode::INVALID_CONFIG),
             }
         }
         Ok(rules)

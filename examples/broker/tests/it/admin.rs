@@ -112,6 +112,16 @@ async fn a_topic_may_take_smaller_batches_than_the_broker_but_no_larger_ones() {
 }
 
 #[tokio::test]
+async fn a_setting_that_kafka_does_not_know_is_refused() {
+    let broker = start(Config::default()).await;
+    let mut client = Client::of(&broker).await;
+    assert_eq!(client.create_with("t", &[("min.insync.replica", "2")]).await, 40, "a slip of the pen");
+    for ignored in ["cleanup.policy", "retention.ms", "unclean.leader.election.enable"] {
+        client.create(ignored, &[(ignored, "1000")]).await;
+    }
+}
+
+#[tokio::test]
 async fn records_are_deleted_when_every_follower_has_deleted_them() {
     let broker = patient().await;
     let mut client = Client::of(&broker).await;
