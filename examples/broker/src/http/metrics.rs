@@ -124,10 +124,13 @@ fn engines(to: &mut DescriptorEncoder<'_>, engines: &BTreeMap<&'static str, Engi
 
 fn partitions(to: &mut DescriptorEncoder<'_>, partitions: &[PartitionStats]) -> fmt::Result {
     type Figure = (&'static str, &'static str, fn(&PartitionStats) -> i64);
-    const GAUGES: [Figure; 4] = [
+    const GAUGES: [Figure; 5] = [
         ("partition_log_start_offset", "The first offset that is kept", |partition| partition.log_start),
         ("partition_high_watermark", "What consumers may read up to", |partition| partition.high_watermark),
         ("partition_log_end_offset", "One past the last offset", |partition| partition.log_end),
+        ("partition_replicas", "Replicas, the leader included", |partition| {
+            1 + partition.followers.len() as i64
+        }),
         ("partition_in_sync_replicas", "Replicas in sync", |partition| partition.isr.len() as i64),
     ];
     let labels_of =

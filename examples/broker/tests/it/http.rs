@@ -125,6 +125,7 @@ async fn the_figures_for_prometheus_are_well_formed_and_those_of_the_stats() {
         ("ixion_purgatory_ended_total{purgatory=\"heartbeat\",outcome=\"shut_down\"}", 0),
         ("ixion_broker_connections", 1),
         ("ixion_broker_requests_total", stats.requests),
+        ("ixion_partition_replicas{topic=\"t\",partition=\"0\"}", 1),
         ("ixion_partition_in_sync_replicas{topic=\"t\",partition=\"0\"}", 1),
         ("ixion_partition_high_watermark{topic=\"t\",partition=\"0\"}", 0),
     ] {
