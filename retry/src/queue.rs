@@ -93,7 +93,8 @@ impl<S: Store> RetryQueue<S> {
         let shared = &self.shared;
         let now = shared.clock.elapsed();
         let due = shared.tick_after(now, delay);
-        let id = shared.store.push(payload, New { due: Some(due), ..New::at(shared.tick(now)) })?;
+        let new = New { due: Some(due), ..New::at(shared.tick(now)) };
+        let id = shared.store.push(payload, new).inspect_err(|_| shared.look_again())?;
         shared.becomes_due(due);
         Ok(id)
     }
@@ -120,7 +121,7 @@ impl<S: Store> RetryQueue<S> {
         };
         let failure = Failure { round: 0, attempt, at: shared.tick(now), reason: reason.into() };
         let new = New { due, attempt, delay, failure: Some(failure), ..New::at(shared.tick(now)) };
-        let id = shared.store.push(payload, new)?;
+        let id = shared.store.push(payload, new).inspect_err(|_| shared.look_again())?;
         if let Some(due) = due {
             shared.becomes_due(due);
         }
@@ -187,7 +188,7 @@ impl<S: Store> RetryQueue<S> {
     /// The store's. Whether the item is gone shows when its time runs out.
     pub fn ack(&self, receipt: &Receipt) -> Result<bool, S::Error> {
         let shared = &self.shared;
-        let is_done = shared.store.settle(receipt, shared.now(), Settlement::Done)?;
+        let is_done = shared.settle(receipt, shared.now(), Settlement::Done)?;
         if is_done {
             shared.has_room();
         }
@@ -228,7 +229,7 @@ impl<S: Store> RetryQueue<S> {
         let now = shared.clock.elapsed();
         let settlement = shared.after_failure(receipt, now, delay, reason);
         let due = settlement.due();
-        let is_back = shared.store.settle(receipt, shared.tick(now), settlement)?;
+        let is_back = shared.settle(receipt, shared.tick(now), settlement)?;
         if is_back {
             shared.has_room();
             due.into_iter().for_each(|due| shared.becomes_due(due));
@@ -245,7 +246,7 @@ impl<S: Store> RetryQueue<S> {
         let shared = &self.shared;
         let now = shared.clock.elapsed();
         let until = shared.tick_after(now, visibility);
-        let is_extended = shared.store.settle(receipt, shared.tick(now), Settlement::Extend(until))?;
+        let is_extended = shared.settle(receipt, shared.tick(now), Settlement::Extend(until))?;
         if is_extended {
             shared.set_alarm(until);
         }
@@ -269,7 +270,7 @@ impl<S: Store> RetryQueue<S> {
     pub fn redrive(&self, id: ItemId) -> Result<bool, S::Error> {
         let shared = &self.shared;
         let now = shared.now();
-        let is_redriven = shared.store.redrive(id, now)?;
+        let is_redriven = shared.store.redrive(id, now).inspect_err(|_| shared.look_again())?;
         if is_redriven {
             shared.becomes_due(now);
         }

@@ -7,6 +7,7 @@ use ixion::{BoxedOperation, Clock, DelayedOperation, Outcome, Purgatory, Tick};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::error::Error;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,7 +36,7 @@ struct Alarm<S: Store> {
 
 /// How many receipts that ran out are taken back in one step.
 const REAP: usize = 64;
-/// How long it takes to ask a store again that has refused.
+/// After how long a store that has refused a step is looked at again.
 const AGAIN: Duration = Duration::from_secs(1);
 /// The reason of a failure that no worker has spoken of.
 const NOT_IN_TIME: &str = "not acknowledged in time";
@@ -60,11 +61,21 @@ impl<S: Store> Shared<S> {
     ) -> Result<Vec<Delivery>, S::Error> {
         let now = self.clock.elapsed();
         let until = self.tick_after(now, visibility);
-        let taken = self.store.take(self.tick(now), n, self.max_in_flight, until)?;
+        let taken = self.store.take(self.tick(now), n, self.max_in_flight, until);
+        let taken = taken.inspect_err(|_| self.look_again())?;
         if !taken.is_empty() {
             self.set_alarm(until);
         }
         Ok(taken)
+    }
+
+    pub(crate) fn settle(
+        self: &Arc<Self>,
+        receipt: &Receipt,
+        now: Tick,
+        settlement: Settlement,
+    ) -> Result<bool, S::Error> {
+        self.store.settle(receipt, now, settlement).inspect_err(|_| self.look_again())
     }
 
     /// What becomes of an item whose delivery has failed.
@@ -117,16 +128,26 @@ impl<S: Store> Shared<S> {
         let _ = self.purgatory.try_complete_else_watch(alarm, timeout, []);
     }
 
+    /// Sets an alarm after a step that the store has refused: it may have been made all the same, and nobody was woken.
+    pub(crate) fn look_again(self: &Arc<Self>) {
+        self.set_alarm(self.tick_after(self.clock.elapsed(), AGAIN));
+    }
+
     /// Takes back what has run out, wakes who waits, and sets an alarm for the next time.
     fn ring(self: &Arc<Self>) {
-        let next = self.reap().and_then(|now| self.store.next_change(now));
+        let next = || self.reap().and_then(|now| self.store.next_change(now));
+        let next = catch_unwind(AssertUnwindSafe(next));
         self.has_room();
+        // The next alarm is set before anything of the user's can panic: without one, nothing would ever be taken back.
         match next {
-            Ok(Some(next)) => self.set_alarm(next),
-            Ok(None) => {}
-            Err(error) => {
+            Ok(Ok(next)) => next.into_iter().for_each(|next| self.set_alarm(next)),
+            Ok(Err(error)) => {
+                self.look_again();
                 (self.on_error)(&error);
-                self.set_alarm(self.tick_after(self.clock.elapsed(), AGAIN));
+            }
+            Err(panic) => {
+                self.look_again();
+                resume_unwind(panic);
             }
         }
     }

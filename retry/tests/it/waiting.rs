@@ -3,7 +3,7 @@
 use crate::queue::s;
 use ixion::ManualClock;
 use ixion_retry::{Backoff, Delivery, MemoryStore, RetryQueue};
-use std::convert::Infallible;
+use std::fmt::Debug;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 #[derive(Default)]
-struct Woken(AtomicUsize);
+pub(crate) struct Woken(AtomicUsize);
 
 impl Wake for Woken {
     fn wake(self: Arc<Self>) {
@@ -21,7 +21,7 @@ impl Wake for Woken {
 }
 
 impl Woken {
-    fn take(&self) -> usize {
+    pub(crate) fn take(&self) -> usize {
         self.0.swap(0, Ordering::Relaxed)
     }
 }
@@ -35,8 +35,8 @@ fn setting(max_in_flight: usize) -> (ManualClock, RetryQueue<MemoryStore>, Arc<W
     (clock, queue, Arc::default())
 }
 
-fn poll(
-    take: Pin<&mut impl Future<Output = Result<Vec<Delivery>, Infallible>>>,
+pub(crate) fn poll<E: Debug>(
+    take: Pin<&mut impl Future<Output = Result<Vec<Delivery>, E>>>,
     woken: &Arc<Woken>,
 ) -> Option<usize> {
     let waker = Waker::from(Arc::clone(woken));

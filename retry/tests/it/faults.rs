@@ -1,0 +1,222 @@
+//! Stores that refuse, lie or panic.
+
+use crate::queue::s;
+use crate::waiting::{Woken, poll};
+use ixion::{ManualClock, Tick};
+use ixion_retry::{
+    Backoff, Counts, DeadLetter, Delivery, ItemId, MemoryStore, New, Receipt, RetryQueue, Settlement, Store,
+};
+use std::error::Error;
+use std::fmt;
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// What the next steps of a [`Faulty`] come to.
+#[derive(Clone, Copy, PartialEq)]
+enum Mood {
+    Fine,
+    /// Nothing is done.
+    Refuses,
+    /// It is done, but the answer is lost.
+    Forgets,
+    Panics,
+}
+
+#[derive(Debug)]
+struct NoAnswer;
+
+impl fmt::Display for NoAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no answer")
+    }
+}
+
+impl Error for NoAnswer {}
+
+#[derive(Clone)]
+struct Faulty(Arc<(MemoryStore, Mutex<Mood>)>);
+
+impl Faulty {
+    fn new() -> Self {
+        Faulty(Arc::new((MemoryStore::new(), Mutex::new(Mood::Fine))))
+    }
+
+    fn be(&self, mood: Mood) {
+        *self.0.1.lock().unwrap() = mood;
+    }
+
+    fn step<R>(&self, step: impl FnOnce(&MemoryStore) -> R) -> Result<R, NoAnswer> {
+        let mood = *self.0.1.lock().unwrap();
+        match mood {
+            Mood::Fine => Ok(step(&self.0.0)),
+            Mood::Refuses => Err(NoAnswer),
+            Mood::Forgets => {
+                step(&self.0.0);
+                Err(NoAnswer)
+            }
+            Mood::Panics => panic!("a store of the user's"),
+        }
+    }
+}
+
+/// In memory, a step is always made.
+fn made<R>(answer: Result<R, std::convert::Infallible>) -> R {
+    answer.unwrap_or_else(|never| match never {})
+}
+
+impl Store for Faulty {
+    type Error = NoAnswer;
+
+    fn push(&self, payload: &[u8], new: New) -> Result<ItemId, NoAnswer> {
+        self.step(|store| made(store.push(payload, new)))
+    }
+    fn take(
+        &self,
+        now: Tick,
+        n: usize,
+        max_in_flight: usize,
+        until: Tick,
+    ) -> Result<Vec<Delivery>, NoAnswer> {
+        self.step(|store| made(store.take(now, n, max_in_flight, until)))
+    }
+    fn settle(&self, receipt: &Receipt, now: Tick, settlement: Settlement) -> Result<bool, NoAnswer> {
+        self.step(|store| made(store.settle(receipt, now, settlement)))
+    }
+    fn overdue(&self, now: Tick, n: usize) -> Result<Vec<Receipt>, NoAnswer> {
+        self.step(|store| made(store.overdue(now, n)))
+    }
+    fn reap(&self, receipt: &Receipt, now: Tick, settlement: Settlement) -> Result<bool, NoAnswer> {
+        self.step(|store| made(store.reap(receipt, now, settlement)))
+    }
+    fn next_change(&self, now: Tick) -> Result<Option<Tick>, NoAnswer> {
+        self.step(|store| made(store.next_change(now)))
+    }
+    fn dead_letters(&self, after: Option<ItemId>, n: usize) -> Result<Vec<DeadLetter>, NoAnswer> {
+        self.step(|store| made(store.dead_letters(after, n)))
+    }
+    fn redrive(&self, id: ItemId, now: Tick) -> Result<bool, NoAnswer> {
+        self.step(|store| made(store.redrive(id, now)))
+    }
+    fn purge(&self, id: ItemId) -> Result<bool, NoAnswer> {
+        self.step(|store| made(store.purge(id)))
+    }
+    fn counts(&self) -> Result<Counts, NoAnswer> {
+        self.step(|store| made(store.counts()))
+    }
+}
+
+struct Setting {
+    clock: ManualClock,
+    store: Faulty,
+    queue: RetryQueue<Faulty>,
+    told: Arc<AtomicUsize>,
+}
+
+impl Setting {
+    fn new(max_in_flight: usize) -> Self {
+        let (clock, store, told) = (ManualClock::new(), Faulty::new(), Arc::new(AtomicUsize::new(0)));
+        let tell = Arc::clone(&told);
+        let queue = RetryQueue::builder(store.clone())
+            .backoff(Backoff::fixed(s(0)).max_attempts(2))
+            .max_in_flight(max_in_flight)
+            .clock(clock.clone())
+            .on_error(move |_| {
+                tell.fetch_add(1, Ordering::Relaxed);
+            })
+            .build();
+        queue.drive();
+        Setting { clock, store, queue, told }
+    }
+
+    fn pass(&self, seconds: u64) {
+        for _ in 0..seconds {
+            self.clock.advance(s(1));
+            self.queue.drive();
+        }
+    }
+
+    fn counts(&self) -> [usize; 3] {
+        let Counts { waiting, in_flight, dead, .. } = self.queue.counts().unwrap();
+        [waiting, in_flight, dead]
+    }
+}
+
+/// A taker waits while a step is made whose answer is lost: it must be woken for what the step has brought.
+fn wakes_a_taker(setting: &Setting, step: impl FnOnce(&RetryQueue<Faulty>)) {
+    let woken = Arc::new(Woken::default());
+    let mut take = pin!(setting.queue.take(1, s(60), s(1000)));
+    assert!(poll(take.as_mut(), &woken).is_none());
+    setting.store.be(Mood::Forgets);
+    step(&setting.queue);
+    setting.store.be(Mood::Fine);
+    setting.pass(1);
+    assert_eq!(woken.take(), 1, "nobody has looked");
+    assert_eq!(poll(take, &woken), Some(1));
+}
+
+#[test]
+fn a_push_that_was_made_though_it_was_refused_comes_to_a_taker() {
+    let setting = Setting::new(usize::MAX);
+    wakes_a_taker(&setting, |queue| assert!(queue.push(b"x", s(0)).is_err()));
+    wakes_a_taker(&setting, |queue| assert!(queue.push_failed(b"x", 1, "elsewhere").is_err()));
+}
+
+#[test]
+fn what_was_taken_though_it_was_refused_comes_back_when_its_time_is_over() {
+    let setting = Setting::new(usize::MAX);
+    setting.queue.push(b"x", s(0)).unwrap();
+    setting.store.be(Mood::Forgets);
+    assert!(setting.queue.try_take(1, s(5)).is_err());
+    setting.store.be(Mood::Fine);
+    assert_eq!(setting.counts(), [0, 1, 0]);
+    setting.pass(5);
+    assert_eq!(setting.counts(), [1, 0, 0]);
+}
+
+#[test]
+fn a_settlement_that_was_made_though_it_was_refused_makes_room_and_becomes_due() {
+    let setting = Setting::new(1);
+    let take = || setting.queue.try_take(1, s(60)).unwrap().remove(0).receipt;
+    for _ in 0..3 {
+        setting.queue.push(b"x", s(0)).unwrap();
+    }
+    let receipt = take();
+    wakes_a_taker(&setting, |queue| assert!(queue.ack(&receipt).is_err()));
+    setting.pass(60);
+    let receipt = take();
+    wakes_a_taker(&setting, |queue| assert!(queue.nack(&receipt, "no").is_err()));
+}
+
+#[test]
+fn what_was_redriven_though_it_was_refused_comes_to_a_taker() {
+    let setting = Setting::new(usize::MAX);
+    let id = setting.queue.push_failed(b"x", 2, "elsewhere").unwrap();
+    wakes_a_taker(&setting, |queue| assert!(queue.redrive(id).is_err()));
+}
+
+/// Lets an item run out while the store is in a mood, and looks after it was asked again.
+fn takes_back_in_the_end(mood: Mood, told: usize) {
+    let setting = Setting::new(usize::MAX);
+    setting.queue.push(b"x", s(0)).unwrap();
+    assert_eq!(setting.queue.try_take(1, s(5)).unwrap().len(), 1);
+    setting.pass(4);
+    setting.store.be(mood);
+    setting.pass(3);
+    setting.store.be(Mood::Fine);
+    assert_eq!(setting.told.load(Ordering::Relaxed), told, "once a second");
+    setting.pass(1);
+    assert_eq!(setting.counts(), [1, 0, 0]);
+    assert_eq!(setting.queue.time_to_next(), None, "and then nothing runs any more");
+}
+
+#[test]
+fn a_store_that_refuses_to_take_back_is_asked_again_a_second_later() {
+    takes_back_in_the_end(Mood::Refuses, 3);
+    takes_back_in_the_end(Mood::Forgets, 3);
+}
+
+#[test]
+fn a_store_that_panics_while_it_takes_back_is_asked_again_a_second_later() {
+    takes_back_in_the_end(Mood::Panics, 0);
+}
