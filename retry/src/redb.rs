@@ -19,7 +19,7 @@ use std::time::Duration;
 ///
 /// Each step that changes something is synced before it answers (`fsync`: redb's `Durability::Immediate`). Steps that other
 /// threads ask for meanwhile are made together and synced once: so throughput grows with the threads, and with the
-/// items of a [`try_take`](crate::RetryQueue::try_take).
+/// items of a [`try_take`](crate::RetryQueue::try_take). They are made together or not at all: all have the same error then.
 ///
 /// redb was chosen and not a log-structured tree, because a queue deletes at its front, where such a tree has to go through
 /// what was deleted before.
@@ -121,7 +121,7 @@ impl Transact for RedbStore {
         }
         drop(turn);
         let end = end.lock().take();
-        end.expect("the step was among those made")?;
+        end.expect("no step that was made with this one has panicked")?;
         let answer = answer.lock().take();
         Ok(answer.expect("the step was made"))
     }
@@ -305,5 +305,52 @@ impl fmt::Display for RedbError {
 impl Error for RedbError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         Some(&*self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+    use std::thread;
+
+    /// What becomes of two steps that are made together, the second of which takes a name; and the name of the next.
+    fn together(first: fn() -> Result<(), RedbError>) -> ([thread::Result<Result<(), RedbError>>; 2], u64) {
+        let folder = tempfile::tempdir().unwrap();
+        let store = &RedbStore::open(folder.path().join("queue.redb")).unwrap();
+        let turn = store.turn.lock();
+        let answers = thread::scope(|scope| {
+            let first = scope.spawn(move || store.write(move |_| first()));
+            let second = scope.spawn(move || store.write(|tables| tables.next_id().map(drop)));
+            while store.steps.lock().len() < 2 {
+                thread::yield_now();
+            }
+            drop(turn);
+            [first.join(), second.join()]
+        });
+        (answers, store.write(|tables| tables.next_id()).unwrap().as_u64())
+    }
+
+    #[test]
+    fn steps_that_are_made_together_are_all_made() {
+        let (answers, next) = together(|| Ok(()));
+        assert!(answers.iter().all(|answer| matches!(answer, Ok(Ok(())))));
+        assert_eq!(next, 2);
+    }
+
+    #[test]
+    fn a_step_that_fails_fails_with_those_that_are_made_with_it() {
+        let (answers, next) = together(|| Err(redb::Error::Io(io::ErrorKind::StorageFull.into()).into()));
+        for answer in answers {
+            assert_eq!(answer.unwrap().unwrap_err().to_string(), "I/O error: no storage space");
+        }
+        assert_eq!(next, 1, "nothing was made");
+    }
+
+    #[test]
+    fn a_step_that_panics_leaves_nobody_waiting_and_the_store_as_it_was() {
+        let (answers, next) = together(|| panic!("a fault in a step"));
+        assert!(answers.iter().all(Result::is_err));
+        assert_eq!(next, 1, "nothing was made");
     }
 }
