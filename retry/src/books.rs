@@ -68,11 +68,12 @@ pub trait Look {
     fn payload(&self, id: ItemId) -> Result<Vec<u8>, Self::Error>;
     /// The failures of an item, the earliest first.
     fn history(&self, id: ItemId) -> Result<Vec<Failure>, Self::Error>;
-    /// Up to `n` entries after the given place, in order.
+    /// Up to `n` entries after the given place, and not after the given time, in order.
     fn entries(
         &self,
         index: Index,
         after: Option<(Tick, ItemId)>,
+        up_to: Tick,
         n: usize,
     ) -> Result<Vec<(Tick, ItemId)>, Self::Error>;
     fn len(&self, index: Index) -> Result<usize, Self::Error>;
@@ -116,6 +117,10 @@ impl<S: Transact> Store for S {
         max_in_flight: usize,
         until: Tick,
     ) -> Result<Vec<Delivery>, Self::Error> {
+        // A look that finds nothing costs no transaction, and waits for nobody's.
+        if self.read(|tables| due(tables, now, n.min(1), max_in_flight))?.is_empty() {
+            return Ok(Vec::new());
+        }
         self.write(move |tables| take(tables, now, n, max_in_flight, until))
     }
 
@@ -181,12 +186,8 @@ fn take<T: Tables>(
     max_in_flight: usize,
     until: Tick,
 ) -> Result<Vec<Delivery>, T::Error> {
-    let room = max_in_flight.saturating_sub(tables.len(Index::Leased)?);
     let mut deliveries = Vec::new();
-    for (due, id) in tables.entries(Index::Waiting, None, n.min(room))? {
-        if due > now {
-            break;
-        }
+    for (_, id) in due(tables, now, n, max_in_flight)? {
         let Some(mut item) = tables.item(id)? else { continue };
         item.attempt = item.attempt.saturating_add(1);
         item.delivery += 1;
@@ -195,6 +196,17 @@ fn take<T: Tables>(
         deliveries.push(Delivery { payload: tables.payload(id)?, receipt });
     }
     Ok(deliveries)
+}
+
+/// The places of the items that may be taken.
+fn due<T: Look>(
+    tables: &T,
+    now: Tick,
+    n: usize,
+    max_in_flight: usize,
+) -> Result<Vec<(Tick, ItemId)>, T::Error> {
+    let room = max_in_flight.saturating_sub(tables.len(Index::Leased)?);
+    tables.entries(Index::Waiting, None, now, n.min(room))
 }
 
 /// `is_over` tells whether the receipt must have run out, or must not.
@@ -234,10 +246,7 @@ fn settle<T: Tables>(
 
 fn overdue<T: Look>(tables: &T, now: Tick, n: usize) -> Result<Vec<Receipt>, T::Error> {
     let mut receipts = Vec::new();
-    for (until, id) in tables.entries(Index::Leased, None, n)? {
-        if until > now {
-            break;
-        }
+    for (_, id) in tables.entries(Index::Leased, None, now, n)? {
         if let Some(item) = tables.item(id)? {
             receipts.push(receipt(id, &item));
         }
@@ -247,14 +256,14 @@ fn overdue<T: Look>(tables: &T, now: Tick, n: usize) -> Result<Vec<Receipt>, T::
 
 fn next_change<T: Look>(tables: &T, now: Tick) -> Result<Option<Tick>, T::Error> {
     let last_now = Some((now, ItemId::from_u64(u64::MAX)));
-    let first = |index| Ok(tables.entries(index, last_now, 1)?.first().map(|(at, _)| *at));
+    let first = |index| Ok(tables.entries(index, last_now, Tick::MAX, 1)?.first().map(|(at, _)| *at));
     let (due, until) = (first(Index::Waiting)?, first(Index::Leased)?);
     Ok(due.into_iter().chain(until).min())
 }
 
 fn dead_letters<T: Look>(tables: &T, after: Option<ItemId>, n: usize) -> Result<Vec<DeadLetter>, T::Error> {
     let mut letters = Vec::new();
-    for (_, id) in tables.entries(Index::Dead, after.map(|id| (Tick::ZERO, id)), n)? {
+    for (_, id) in tables.entries(Index::Dead, after.map(|id| (Tick::ZERO, id)), Tick::MAX, n)? {
         if let Some(item) = tables.item(id)? {
             let (payload, history) = (tables.payload(id)?, tables.history(id)?);
             letters.push(DeadLetter { id, payload, attempts: item.attempt, history });
@@ -316,4 +325,57 @@ fn move_to<T: Tables>(tables: &mut T, id: ItemId, mut item: Item, state: State) 
     let (index, at) = state.place();
     tables.enter(index, at, id)?;
     tables.put_item(id, item)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::{Memory, MemoryStore};
+    use std::convert::Infallible;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// Counts the steps that change something.
+    #[derive(Default)]
+    struct Counted {
+        store: MemoryStore,
+        writes: AtomicUsize,
+    }
+
+    impl Transact for Counted {
+        type Error = Infallible;
+        type Reading<'a> = Memory;
+        type Writing<'a> = Memory;
+
+        fn write<R: Send + 'static>(
+            &self,
+            step: impl FnOnce(&mut Memory) -> Result<R, Infallible> + Send + 'static,
+        ) -> Result<R, Infallible> {
+            self.writes.fetch_add(1, Ordering::Relaxed);
+            self.store.write(step)
+        }
+
+        fn read<R>(&self, step: impl FnOnce(&Memory) -> Result<R, Infallible>) -> Result<R, Infallible> {
+            self.store.read(step)
+        }
+    }
+
+    #[test]
+    fn a_look_that_finds_nothing_writes_nothing() {
+        let counted = Counted::default();
+        let take = |now, n, room| counted.take(Tick::new(now), n, room, Tick::new(9)).unwrap().len();
+        counted.push(b"x", New::at(Tick::new(5))).unwrap();
+        assert_eq!((take(4, 1, 1), take(5, 0, 1), take(5, 1, 0)), (0, 0, 0));
+        assert_eq!(counted.writes.load(Ordering::Relaxed), 1, "the push");
+        assert_eq!((take(5, 1, 1), counted.writes.load(Ordering::Relaxed)), (1, 2));
+    }
+
+    #[test]
+    fn nothing_is_read_of_what_is_not_due() {
+        let counted = Counted::default();
+        for at in 0..100 {
+            counted.push(b"x", New::at(Tick::new(at))).unwrap();
+        }
+        let read = counted.read(|tables| due(tables, Tick::new(2), usize::MAX, usize::MAX)).unwrap();
+        assert_eq!(read.len(), 3);
+    }
 }

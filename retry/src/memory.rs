@@ -88,10 +88,12 @@ impl Look for Memory {
         &self,
         index: Index,
         after: Option<(Tick, ItemId)>,
+        up_to: Tick,
         n: usize,
     ) -> Result<Vec<(Tick, ItemId)>, Infallible> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        Ok(self.index(index).range((from, Bound::Unbounded)).take(n).copied().collect())
+        let to = Bound::Included((up_to, ItemId::from_u64(u64::MAX)));
+        Ok(self.index(index).range((from, to)).take(n).copied().collect())
     }
 
     fn len(&self, index: Index) -> Result<usize, Infallible> {

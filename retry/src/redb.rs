@@ -196,11 +196,13 @@ impl<T: Opens> Look for Opened<'_, T> {
         &self,
         index: Index,
         after: Option<(Tick, ItemId)>,
+        up_to: Tick,
         n: usize,
     ) -> Result<Vec<(Tick, ItemId)>, RedbError> {
         let from = after.map_or(Bound::Unbounded, |(at, id)| Bound::Excluded((at.as_u64(), id.as_u64())));
+        let to = Bound::Included((up_to.as_u64(), u64::MAX));
         let mut entries = Vec::new();
-        for entry in self.0.open(table(index))?.range((from, Bound::Unbounded))?.take(n) {
+        for entry in self.0.open(table(index))?.range((from, to))?.take(n) {
             let (at, id) = entry?.0.value();
             entries.push((Tick::new(at), ItemId::from_u64(id)));
         }
