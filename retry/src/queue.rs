@@ -91,7 +91,7 @@ impl<S: Store> RetryQueue<S> {
     /// The store's. The item may have been added all the same.
     pub fn push(&self, payload: &[u8], delay: Duration) -> Result<ItemId, S::Error> {
         let shared = &self.shared;
-        let now = shared.clock.elapsed();
+        let now = shared.elapsed();
         let due = shared.tick_after(now, delay);
         let new = New { due: Some(due), ..New::at(shared.tick(now)) };
         let id = shared.store.push(payload, new).inspect_err(|_| shared.look_again())?;
@@ -112,7 +112,7 @@ impl<S: Store> RetryQueue<S> {
         reason: impl Into<String>,
     ) -> Result<ItemId, S::Error> {
         let shared = &self.shared;
-        let now = shared.clock.elapsed();
+        let now = shared.elapsed();
         let failed = Failed { attempt, ..Failed::default() };
         // The store gives it a name only now, so there is no better salt.
         let (due, delay) = match shared.backoff.decide(failed, fastrand::u64(..)) {
@@ -226,7 +226,7 @@ impl<S: Store> RetryQueue<S> {
         reason: String,
     ) -> Result<bool, S::Error> {
         let shared = &self.shared;
-        let now = shared.clock.elapsed();
+        let now = shared.elapsed();
         let settlement = shared.after_failure(receipt, now, delay, reason);
         let due = settlement.due();
         let is_back = shared.settle(receipt, shared.tick(now), settlement)?;
@@ -244,7 +244,7 @@ impl<S: Store> RetryQueue<S> {
     /// As [`ack`](RetryQueue::ack).
     pub fn extend(&self, receipt: &Receipt, visibility: Duration) -> Result<bool, S::Error> {
         let shared = &self.shared;
-        let now = shared.clock.elapsed();
+        let now = shared.elapsed();
         let until = shared.tick_after(now, visibility);
         let is_extended = shared.settle(receipt, shared.tick(now), Settlement::Extend(until))?;
         if is_extended {
@@ -356,8 +356,9 @@ impl<S: Store> Builder<S> {
     pub fn build(self) -> RetryQueue<S> {
         let Builder { store, backoff, max_in_flight, clock, on_error } = self;
         let purgatory = Purgatory::builder("RetryQueue").shards(1).clock(Arc::clone(&clock)).build();
-        let alarms = Mutex::default();
-        let shared = Arc::new(Shared { store, backoff, max_in_flight, clock, on_error, purgatory, alarms });
+        let (latest, alarms) = (Mutex::default(), Mutex::default());
+        let shared = Shared { store, backoff, max_in_flight, clock, latest, on_error, purgatory, alarms };
+        let shared = Arc::new(shared);
         // What the store had from before.
         shared.set_alarm(shared.now());
         RetryQueue { shared, expirer: None }

@@ -22,6 +22,8 @@ pub(crate) struct Shared<S: Store> {
     pub(crate) backoff: Backoff,
     pub(crate) max_in_flight: usize,
     pub(crate) clock: Arc<dyn Clock>,
+    /// The latest time that the clock has shown.
+    pub(crate) latest: Mutex<Duration>,
     pub(crate) on_error: ErrorHook,
     pub(crate) purgatory: Purgatory<Takable>,
     /// For when alarms are set: each is earlier than those that were set when it was.
@@ -42,8 +44,17 @@ const AGAIN: Duration = Duration::from_secs(1);
 const NOT_IN_TIME: &str = "not acknowledged in time";
 
 impl<S: Store> Shared<S> {
+    /// The time. It stands still while the clock is behind what it has shown: what became due stays due, or those who
+    /// were woken for it would find nothing, and no alarm would wake them again.
+    pub(crate) fn elapsed(&self) -> Duration {
+        let now = self.clock.elapsed();
+        let mut latest = self.latest.lock();
+        *latest = now.max(*latest);
+        *latest
+    }
+
     pub(crate) fn now(&self) -> Tick {
-        self.tick(self.clock.elapsed())
+        self.tick(self.elapsed())
     }
 
     pub(crate) fn tick(&self, now: Duration) -> Tick {
@@ -59,7 +70,7 @@ impl<S: Store> Shared<S> {
         n: usize,
         visibility: Duration,
     ) -> Result<Vec<Delivery>, S::Error> {
-        let now = self.clock.elapsed();
+        let now = self.elapsed();
         let until = self.tick_after(now, visibility);
         let taken = self.store.take(self.tick(now), n, self.max_in_flight, until);
         let taken = taken.inspect_err(|_| self.look_again())?;
@@ -122,6 +133,7 @@ impl<S: Store> Shared<S> {
             }
             alarms.insert(at);
         }
+        // By the clock itself, as the engine counts.
         let timeout = self.clock.resolution().start_of(at).saturating_sub(self.clock.elapsed());
         let alarm = BoxedOperation::new(Alarm { at, shared: Arc::clone(self) });
         // A purgatory that is shut down wants no alarm.
@@ -130,7 +142,7 @@ impl<S: Store> Shared<S> {
 
     /// Sets an alarm after a step that the store has refused: it may have been made all the same, and nobody was woken.
     pub(crate) fn look_again(self: &Arc<Self>) {
-        self.set_alarm(self.tick_after(self.clock.elapsed(), AGAIN));
+        self.set_alarm(self.tick_after(self.elapsed(), AGAIN));
     }
 
     /// Takes back what has run out, wakes who waits, and sets an alarm for the next time.
@@ -154,7 +166,7 @@ impl<S: Store> Shared<S> {
 
     /// Takes back all that had run out by the time that it returns.
     fn reap(&self) -> Result<Tick, S::Error> {
-        let now = self.clock.elapsed();
+        let now = self.elapsed();
         let tick = self.tick(now);
         loop {
             let overdue = self.store.overdue(tick, REAP)?;

@@ -121,6 +121,22 @@ fn no_taker_waits_for_no_items() {
     assert_eq!(poll(pin!(queue.take(0, s(60), s(100))), &woken), Some(0));
 }
 
+#[test]
+fn a_step_back_of_the_clock_makes_nothing_wait_that_was_due() {
+    let (clock, queue, woken) = setting(usize::MAX);
+    queue.push(b"x", s(10)).unwrap();
+    let mut take = pin!(queue.take(1, s(60), s(100)));
+    assert_eq!(poll(take.as_mut(), &woken), None);
+    clock.advance(s(10));
+    queue.drive();
+    assert_eq!(woken.take(), 1);
+    clock.advance_to(s(9));
+    assert_eq!(poll(take, &woken), Some(1), "time has stood still, and nothing would wake it again");
+    clock.advance_to(s(70));
+    queue.drive();
+    assert_eq!(queue.counts().unwrap().in_flight, 0);
+}
+
 /// On real threads and the real clock: everything that is pushed, by several, is taken and acknowledged once.
 #[test]
 fn all_that_threads_push_comes_to_threads_that_wait() {
