@@ -6,11 +6,13 @@ use ixion::{ManualClock, Tick};
 use ixion_retry::{
     Backoff, Counts, DeadLetter, Delivery, ItemId, MemoryStore, New, Receipt, RetryQueue, Settlement, Store,
 };
+use parking_lot::Mutex;
 use std::error::Error;
 use std::fmt;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::mpsc::{self, RecvTimeoutError};
 
 /// What the next steps of a [`Faulty`] come to.
 #[derive(Clone, Copy, PartialEq)]
@@ -43,11 +45,11 @@ impl Faulty {
     }
 
     fn be(&self, mood: Mood) {
-        *self.0.1.lock().unwrap() = mood;
+        *self.0.1.lock() = mood;
     }
 
     fn step<R>(&self, step: impl FnOnce(&MemoryStore) -> R) -> Result<R, NoAnswer> {
-        let mood = *self.0.1.lock().unwrap();
+        let mood = *self.0.1.lock();
         match mood {
             Mood::Fine => Ok(step(&self.0.0)),
             Mood::Refuses => Err(NoAnswer),
@@ -219,4 +221,22 @@ fn a_store_that_refuses_to_take_back_is_asked_again_a_second_later() {
 #[test]
 fn a_store_that_panics_while_it_takes_back_is_asked_again_a_second_later() {
     takes_back_in_the_end(Mood::Panics, 0);
+}
+
+/// On real threads: the hook runs on the queue's own thread, which then must not wait for itself.
+#[test]
+fn a_queue_that_is_dropped_by_its_own_hook_lets_go_of_all() {
+    let store = Faulty::new();
+    store.be(Mood::Refuses);
+    let (hand_over, handed_over) = mpsc::channel::<RetryQueue<Faulty>>();
+    let (tell, told) = mpsc::channel();
+    let handed_over = Mutex::new(handed_over);
+    let builder = RetryQueue::builder(store).on_error(move |_| {
+        drop(handed_over.lock().recv());
+        tell.send(()).unwrap();
+    });
+    hand_over.send(builder.start().unwrap()).unwrap();
+    told.recv_timeout(s(60)).expect("it has waited for itself");
+    // The hook goes with all that belongs to the queue.
+    assert_eq!(told.recv_timeout(s(60)), Err(RecvTimeoutError::Disconnected), "something holds it");
 }
