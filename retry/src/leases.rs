@@ -59,8 +59,8 @@ pub struct Leases<C> {
     unfinished: BTreeMap<u64, Entry>,
     /// What [`next`](Leases::next) gives out, in the order in which it became due.
     ready: VecDeque<u64>,
-    /// The first offset that was never delivered.
-    next: u64,
+    /// The highest offset that was delivered, or finished when the partition was assigned.
+    highest: Option<u64>,
     /// How often the partition was assigned.
     assignment: u64,
 }
@@ -126,7 +126,7 @@ impl<C: Clock> Leases<C> {
             wheel: TimingWheel::starting_at(now),
             unfinished: BTreeMap::new(),
             ready: VecDeque::new(),
-            next: 0,
+            highest: None,
             assignment: 0,
         }
     }
@@ -137,7 +137,7 @@ impl<C: Clock> Leases<C> {
         self.wheel = TimingWheel::starting_at(self.wheel.now());
         self.unfinished.clear();
         self.ready.clear();
-        self.next = committed;
+        self.highest = committed.checked_sub(1);
         self.assignment += 1;
     }
 
@@ -151,13 +151,13 @@ impl<C: Clock> Leases<C> {
         if self.unfinished.contains_key(&offset) {
             return Err(Refused::Unfinished);
         }
-        if offset < self.next {
+        if Some(offset) <= self.highest {
             return Err(Refused::Finished);
         }
         if self.unfinished.len() >= self.max_in_flight {
             return Err(Refused::Full);
         }
-        self.next = offset.saturating_add(1);
+        self.highest = Some(offset);
         let entry = Entry { state: State::Due, attempt: 0, delay: Duration::ZERO, first: now };
         self.unfinished.insert(offset, entry);
         Ok(self.lease(offset, now, visibility))
@@ -203,7 +203,10 @@ impl<C: Clock> Leases<C> {
     /// Returns the lowest offset that is not finished, or the one after the highest delivered: what to commit.
     #[must_use]
     pub fn committable(&self) -> u64 {
-        self.unfinished.first_key_value().map_or(self.next, |(offset, _)| *offset)
+        match self.unfinished.first_key_value() {
+            Some((lowest, _)) => *lowest,
+            None => self.highest.map_or(0, |highest| highest.saturating_add(1)),
+        }
     }
 
     /// Returns how many offsets are not finished.
@@ -308,7 +311,7 @@ impl<C> fmt::Debug for Leases<C> {
         f.debug_struct("Leases")
             .field("unfinished", &self.unfinished.len())
             .field("ready", &self.ready.len())
-            .field("next", &self.next)
+            .field("highest", &self.highest)
             .finish_non_exhaustive()
     }
 }

@@ -185,6 +185,7 @@ fn offsets_may_be_missing_but_come_once() {
     let last = leases.deliver(u64::MAX, s(1)).unwrap();
     assert!(leases.ack(last));
     assert_eq!(leases.committable(), u64::MAX, "there is none after it");
+    assert_eq!(leases.deliver(u64::MAX, s(1)), Err(Refused::Finished));
 }
 
 #[test]
