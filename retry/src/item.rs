@@ -40,7 +40,7 @@ pub struct Failure {
     pub attempt: u32,
     /// When.
     pub at: Tick,
-    /// What the worker said of it, or that its time ran out.
+    /// What the worker said of it, cut off after [`REASON`] bytes; or that its time ran out.
     pub reason: String,
 }
 
@@ -72,6 +72,17 @@ pub struct Counts {
 
 /// How many failures of an item are kept.
 pub const HISTORY: usize = 32;
+
+/// How many bytes of a reason are kept: enough for a line or two. Each failure writes the whole history again, and what is
+/// given as a reason may be somebody's error page.
+pub const REASON: usize = 1024;
+
+impl Failure {
+    pub(crate) fn new(round: u32, attempt: u32, at: Tick, mut reason: String) -> Self {
+        reason.truncate(reason.floor_char_boundary(REASON));
+        Failure { round, attempt, at, reason }
+    }
+}
 
 impl ItemId {
     /// Makes an id of its number, such as one that was printed.

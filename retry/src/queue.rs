@@ -119,7 +119,7 @@ impl<S: Store> RetryQueue<S> {
             Verdict::Retry(delay) => (Some(shared.tick_after(now, delay)), delay),
             Verdict::Dead(_) => (None, Duration::ZERO),
         };
-        let failure = Failure { round: 0, attempt, at: shared.tick(now), reason: reason.into() };
+        let failure = Failure::new(0, attempt, shared.tick(now), reason.into());
         let new = New { due, attempt, delay, failure: Some(failure), ..New::at(shared.tick(now)) };
         let id = shared.store.push(payload, new).inspect_err(|_| shared.look_again())?;
         if let Some(due) = due {

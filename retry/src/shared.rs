@@ -100,7 +100,7 @@ impl<S: Store> Shared<S> {
         let (at, attempt) = (self.tick(now), receipt.attempt);
         let pushed = self.clock.resolution().start_of(receipt.pushed);
         let failed = Failed { attempt, previous: receipt.previous, age: now.saturating_sub(pushed) };
-        let failure = Failure { round: receipt.round, attempt, at, reason };
+        let failure = Failure::new(receipt.round, attempt, at, reason);
         match self.backoff.decide(failed, receipt.id.as_u64()) {
             Verdict::Retry(by_policy) => {
                 let delay = delay.unwrap_or(by_policy);

@@ -1,7 +1,7 @@
 //! The queue, step by step on a clock that is moved by hand; each scenario with each store.
 
 use ixion::ManualClock;
-use ixion_retry::{Backoff, Counts, Delivery, ItemId, MemoryStore, RedbStore, RetryQueue, Store};
+use ixion_retry::{Backoff, Counts, Delivery, ItemId, MemoryStore, REASON, RedbStore, RetryQueue, Store};
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -281,6 +281,15 @@ fn a_history_keeps_the_latest<S: Store>(store: S) {
     assert_eq!(attempts, (69..=100).collect::<Vec<u32>>());
 }
 
+fn a_reason_is_cut_off_where_a_character_ends<S: Store>(store: S) {
+    let bench = Bench::new(store, Backoff::fixed(s(0)).max_attempts(2), usize::MAX);
+    bench.queue.push_failed(b"x", 1, "é".repeat(REASON)).unwrap();
+    assert!(bench.queue.nack(&bench.take_one(60).receipt, format!("-{}", "é".repeat(REASON))).unwrap());
+    let history = &bench.queue.dead_letters(None, 1).unwrap()[0].history;
+    let reasons: Vec<&str> = history.iter().map(|failure| failure.reason.as_str()).collect();
+    assert_eq!(reasons, ["é".repeat(REASON / 2), format!("-{}", "é".repeat(REASON / 2 - 1))]);
+}
+
 fn the_longest_durations_are_for_ever<S: Store>(store: S) {
     let bench = Bench::new(store, Backoff::fixed(Duration::MAX), usize::MAX);
     bench.queue.push(b"never", Duration::MAX).unwrap();
@@ -460,6 +469,7 @@ macro_rules! scenarios {
             each_of_a_batch_has_a_deadline_of_its_own,
             an_item_that_has_failed_elsewhere_goes_on_from_there,
             a_history_keeps_the_latest,
+            a_reason_is_cut_off_where_a_character_ends,
             the_longest_durations_are_for_ever,
         ]);
     };
