@@ -99,7 +99,7 @@ impl Sessions {
 
     /// How long each session of a user has left.
     fn left(&self, user: &str) -> Vec<Duration> {
-        let ends = self.timers.waiters(&Key::User(user.to_owned()));
+        let ends = self.timers.watchers(&Key::User(user.to_owned()));
         ends.iter().map(|end| self.timers.time_to(end.deadline)).collect()
     }
 

@@ -114,7 +114,7 @@
 //! clock.advance(Duration::from_secs(9));
 //! assert_eq!(sessions.expire().expired, 0);
 //! // What is left of a session.
-//! let session = sessions.waiters("m1")[0];
+//! let session = sessions.watchers("m1")[0];
 //! assert_eq!(sessions.time_to(session.deadline), Duration::from_secs(1));
 //! // A member that leaves: taken out, without a callback.
 //! let session = sessions.cancel_first("m1").taken();

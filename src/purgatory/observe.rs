@@ -74,7 +74,21 @@ impl<K: Hash + Eq + 'static, O: DelayedOperation + 'static> Purgatory<K, O> {
     /// Returns the time until a tick, such as the [`deadline`](Watcher::deadline) of who waits on a key; zero if it has passed,
     /// and [`Duration::MAX`] for never.
     ///
-    #[doc = include_str!("docs/time_to.md")]
+    /// # Complexity
+    ///
+    /// That of [`Clock::elapsed`](crate::Clock::elapsed).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = setup!()]
+    /// let _ = purgatory.try_complete_else_watch(Wait, MINUTE, ["orders"])?;
+    /// clock.advance(Duration::from_secs(20));
+    /// let watcher = purgatory.watchers("orders")[0];
+    /// assert_eq!(purgatory.time_to(watcher.deadline), Duration::from_secs(40));
+    /// assert_eq!(purgatory.time_to(Tick::MAX), Duration::MAX);
+    /// # Ok::<(), ixion::RejectReason>(())
+    /// ```
     #[must_use]
     pub fn time_to(&self, tick: Tick) -> Duration {
         if tick.is_never() { Duration::MAX } else { self.engine.time_to(tick) }

@@ -155,7 +155,8 @@ impl<T> TimingWheel<T> {
     /// # Examples
     ///
     /// ```
-    /// # use ixion::{Tick, TimingWheel};
+    /// use ixion::{Tick, TimingWheel};
+    ///
     /// let mut wheel = TimingWheel::starting_at(Tick::new(1_000));
     /// wheel.start_timer(Tick::new(1_005), "soon");
     /// assert_eq!(wheel.now(), Tick::new(1_000));
@@ -189,7 +190,8 @@ impl<T> TimingWheel<T> {
     /// # Examples
     ///
     /// ```
-    /// # use ixion::{Tick, TimingWheel};
+    /// use ixion::{Tick, TimingWheel};
+    ///
     /// let mut wheel = TimingWheel::starting_at(Tick::new(100));
     /// wheel.start_timer(Tick::new(250), "later");
     /// wheel.start_timer(Tick::new(40), "in the past: due at once");
@@ -216,7 +218,8 @@ impl<T> TimingWheel<T> {
     /// # Examples
     ///
     /// ```
-    /// # use ixion::{Tick, TimingWheel};
+    /// use ixion::{Tick, TimingWheel};
+    ///
     /// let mut wheel = TimingWheel::new();
     /// let timer = wheel.start_timer(Tick::new(250), "request 7");
     /// assert_eq!(wheel.stop_timer(timer), Some("request 7"));
@@ -241,7 +244,8 @@ impl<T> TimingWheel<T> {
     /// # Examples
     ///
     /// ```
-    /// # use ixion::{Tick, TimingWheel};
+    /// use ixion::{Tick, TimingWheel};
+    ///
     /// let mut wheel = TimingWheel::new();
     /// let session = wheel.start_timer(Tick::new(10), "session");
     /// assert!(wheel.restart_timer(session, Tick::new(20))); // a heartbeat
@@ -277,7 +281,8 @@ impl<T> TimingWheel<T> {
     /// # Examples
     ///
     /// ```
-    /// # use ixion::{Tick, TimingWheel};
+    /// use ixion::{Tick, TimingWheel};
+    ///
     /// let mut wheel = TimingWheel::new();
     /// for (deadline, item) in [(7, 'c'), (5, 'a'), (5, 'b'), (9, 'd')] {
     ///     wheel.start_timer(Tick::new(deadline), item);
@@ -379,7 +384,8 @@ impl<T> TimingWheel<T> {
     /// # Examples
     ///
     /// ```
-    /// # use ixion::{Tick, TimingWheel};
+    /// use ixion::{Tick, TimingWheel};
+    ///
     /// let mut wheel = TimingWheel::new();
     /// wheel.start_timer(Tick::new(5), "a");
     /// assert_eq!(wheel.peek_expired(Tick::new(4)), None);
@@ -401,7 +407,8 @@ impl<T> TimingWheel<T> {
     /// # Examples
     ///
     /// ```
-    /// # use ixion::{Tick, TimingWheel};
+    /// use ixion::{Tick, TimingWheel};
+    ///
     /// let mut wheel = TimingWheel::new();
     /// wheel.start_timer(Tick::new(5), 1);
     /// wheel.start_timer(Tick::MAX, 2);

@@ -1,8 +1,5 @@
 //! How many timers are in each bucket, for a picture of the wheel.
 
-use alloc::boxed::Box;
-use alloc::vec;
-
 use super::TimingWheel;
 use super::level::{LEVELS, SLOTS};
 use alloc::boxed::Box;

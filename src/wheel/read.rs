@@ -16,7 +16,8 @@ impl<T> TimingWheel<T> {
     /// # Examples
     ///
     /// ```
-    /// # use ixion::{Tick, TimingWheel};
+    /// use ixion::{Tick, TimingWheel};
+    ///
     /// let mut wheel = TimingWheel::new();
     /// let timer = wheel.start_timer(Tick::new(5), 1);
     /// *wheel.get_mut(timer).unwrap() += 1;
@@ -33,7 +34,8 @@ impl<T> TimingWheel<T> {
     /// # Examples
     ///
     /// ```
-    /// # use ixion::{Tick, TimingWheel};
+    /// use ixion::{Tick, TimingWheel};
+    ///
     /// let mut wheel = TimingWheel::new();
     /// let timer = wheel.start_timer(Tick::new(5), ());
     /// assert_eq!(wheel.deadline(timer), Some(Tick::new(5)));
@@ -62,7 +64,8 @@ impl<T> TimingWheel<T> {
     /// # Examples
     ///
     /// ```
-    /// # use ixion::{Tick, TimingWheel};
+    /// use ixion::{Tick, TimingWheel};
+    ///
     /// let mut wheel = TimingWheel::new();
     /// assert_eq!(wheel.next_expiration(), None);
     /// let first = wheel.start_timer(Tick::new(70), ());
@@ -92,7 +95,8 @@ impl<T> TimingWheel<T> {
     /// # Examples
     ///
     /// ```
-    /// # use ixion::{Tick, TimingWheel};
+    /// use ixion::{Tick, TimingWheel};
+    ///
     /// let mut wheel = TimingWheel::<()>::new();
     /// assert_eq!(wheel.pop_expired(Tick::new(12)), None);
     /// assert_eq!(wheel.now(), Tick::new(12));
@@ -109,7 +113,8 @@ impl<T> TimingWheel<T> {
     /// # Examples
     ///
     /// ```
-    /// # use ixion::{Tick, TimingWheel};
+    /// use ixion::{Tick, TimingWheel};
+    ///
     /// let mut wheel = TimingWheel::new();
     /// wheel.start_timer(Tick::new(5), "a");
     /// wheel.start_timer(Tick::MAX, "never");
@@ -140,7 +145,8 @@ impl<T> TimingWheel<T> {
     /// # Examples
     ///
     /// ```
-    /// # use ixion::{Tick, TimingWheel};
+    /// use ixion::{Tick, TimingWheel};
+    ///
     /// let mut wheel = TimingWheel::new();
     /// let timers: Vec<_> = (0..10_000u64).map(|n| wheel.start_timer(Tick::new(n), n)).collect();
     /// let much = wheel.heap_size();

@@ -82,7 +82,7 @@ fn the_time_to_a_deadline_is_what_is_left_of_it_and_never_stays_never() {
     let (clock, purgatory) = purgatory();
     register(&purgatory, Op::new(), ms(500), 1);
     register(&purgatory, Op::new(), Duration::MAX, 2);
-    let left = |key| purgatory.time_to(purgatory.waiters(&key)[0].deadline);
+    let left = |key| purgatory.time_to(purgatory.watchers(&key)[0].deadline);
     assert_eq!((left(1), left(2)), (ms(500), Duration::MAX));
     clock.advance(ms(200));
     assert_eq!((left(1), left(2)), (ms(300), Duration::MAX));
