@@ -18,6 +18,8 @@ use crate::{Config, Stats, control, http, net};
 
 /// How long a shutdown waits for clients to take their last answers.
 const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(5);
+/// A follower that did not wait at all would fetch without a pause.
+const MIN_FETCH_WAIT: Duration = Duration::from_millis(1);
 /// The most clients of the control port.
 const MAX_CONTROL_CONNECTIONS: usize = 100;
 /// The most browsers' connections.
@@ -129,7 +131,7 @@ impl Broker {
     fn follow_leader(&mut self, node: i32, leader: SocketAddr, listens: SocketAddr) {
         // Its fetches show that it is there: it must not sit one out for so long that it seems to lag.
         let config = &self.cluster.config;
-        let wait = config.replica_fetch_wait.min(config.replica_lag_time_max / 3);
+        let wait = config.replica_fetch_wait.min(config.replica_lag_time_max / 3).max(MIN_FETCH_WAIT);
         let paused = self.cluster.gate(node).expect("every follower has one").subscribe();
         let follower = Follower::new(node, leader, listens, wait, self.trouble.clone());
         self.tasks.spawn(follower.run(paused, self.closing.subscribe()));

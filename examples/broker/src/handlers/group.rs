@@ -20,6 +20,9 @@ use crate::handlers::{Session, gone, milliseconds};
 
 /// From this version on a new member is told its id and comes again with it.
 const MEMBER_ID_FIRST: i16 = 4;
+/// The most bytes that are kept of what a member says of itself, and of what it is assigned. A group of ten thousand
+/// partitions takes a tenth of that.
+const MAX_SAID: usize = 1 << 20;
 
 /// Joins; waits for the other members.
 pub(super) async fn join(
@@ -29,7 +32,11 @@ pub(super) async fn join(
 ) -> Result<BytesMut, Unanswerable> {
     let asked: JoinGroupRequest = request.decode()?;
     let version = request.version;
-    let joined = if session.leads() {
+    let said: usize =
+        asked.protocols.iter().map(|protocol| protocol.name.len() + protocol.metadata.len()).sum();
+    let joined = if said > MAX_SAID {
+        Joined::refused(ErrorCode::INVALID_REQUEST, own(&asked.member_id))
+    } else if session.leads() {
         let (sender, receiver) = oneshot::channel();
         session.cluster.groups.join(&asked.group_id, join_request(&request, &asked), sender);
         let member_id = own(&asked.member_id);
@@ -48,7 +55,9 @@ pub(super) async fn sync(
     mut request: Request,
 ) -> Result<BytesMut, Unanswerable> {
     let asked: SyncGroupRequest = request.decode()?;
-    let synced = if session.leads() {
+    let synced = if asked.assignments.iter().any(|one| one.assignment.len() > MAX_SAID) {
+        Synced::refused(ErrorCode::INVALID_REQUEST)
+    } else if session.leads() {
         let (sender, receiver) = oneshot::channel();
         session.cluster.groups.sync(&asked.group_id, sync_request(&asked), sender);
         drop(asked);

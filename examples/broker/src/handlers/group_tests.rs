@@ -273,3 +273,25 @@ async fn a_node_that_coordinates_nothing_says_so_at_every_version() {
         assert!(found.iter().all(|(_, _, error, offset)| (*error, *offset) == (16, -1)), "version {version}");
     }
 }
+
+#[tokio::test]
+async fn more_than_is_kept_of_a_member_is_refused() {
+    let bench = Bench::new().await;
+    let mut request = join_request(3, &StrBytes::default());
+    request.protocols[0].metadata = Bytes::from(vec![0; 1 << 20]);
+    let refused: JoinGroupResponse = bench.ask(ApiKey::JoinGroup, 3, &request).await;
+    assert_eq!(refused.error_code, 42);
+
+    let joined = bench.join(3).await;
+    let assignment = SyncGroupRequestAssignment::default()
+        .with_member_id(joined.member_id.clone())
+        .with_assignment(Bytes::from(vec![0; (1 << 20) + 1]));
+    let request = SyncGroupRequest::default()
+        .with_group_id(group("g"))
+        .with_generation_id(joined.generation_id)
+        .with_member_id(joined.member_id.clone())
+        .with_assignments(vec![assignment]);
+    let refused: SyncGroupResponse = bench.ask(ApiKey::SyncGroup, 3, &request).await;
+    assert_eq!(refused.error_code, 42);
+    assert_eq!(bench.sync(3, &joined).await.error_code, 0, "it can still say it in less");
+}
