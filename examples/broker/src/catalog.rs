@@ -236,6 +236,11 @@ impl Catalog {
         }
         Ok(rules)
     }
+
+    /// The first setting that is refused.
+    pub(crate) fn refused<'a>(&self, settings: &[(&'a str, Option<&str>)]) -> Option<&'a str> {
+        settings.iter().find(|&&setting| self.rules(&[setting]).is_err()).map(|&(name, _)| name)
+    }
 }
 
 fn count_partitions(topics: &BTreeMap<Arc<str>, Arc<Topic>>) -> usize {

@@ -47,9 +47,14 @@ pub(super) async fn create_topics(
     let timeout_ms = asked.timeout_ms;
     drop(asked);
     let statuses = settle(session, peer, statuses, timeout_ms).await?;
-    for (result, TopicStatus { error, .. }) in results.iter_mut().zip(statuses) {
+    for ((topic, result), TopicStatus { error, .. }) in asked.topics.iter().zip(&mut results).zip(statuses) {
         result.error_code = error.as_i16();
-        result.error_message = message(error);
+        result.error_message = match session.cluster.catalog.refused(&settings_of(topic)) {
+            Some(name) if error == ErrorCode::INVALID_CONFIG => Some(StrBytes::from_string(format!(
+                "{error}: {name} is unknown, or has a value that it can't have"
+            ))),
+            _ => message(error),
+        };
     }
     request.encode(&CreateTopicsResponse::default().with_topics(results))
 }
@@ -154,14 +159,17 @@ fn create(session: &Session, topic: &CreatableTopic, validate_only: bool) -> Res
         // Node 1 leads everything: there is nothing to assign.
         return Err(ErrorCode::INVALID_REPLICA_ASSIGNMENT);
     }
-    let settings = topic.configs.iter().map(|setting| (setting.name.as_str(), setting.value.as_deref()));
     let new = NewTopic {
         name: topic.name.as_str(),
         partitions: topic.num_partitions,
         replication_factor: topic.replication_factor,
-        settings: settings.collect(),
+        settings: settings_of(topic),
     };
     session.cluster.catalog.create(&new, validate_only, session.cluster.now())
+}
+
+fn settings_of(topic: &CreatableTopic) -> Vec<(&str, Option<&str>)> {
+    topic.configs.iter().map(|setting| (setting.name.as_str(), setting.value.as_deref())).collect()
 }
 
 fn created_result(

@@ -4,8 +4,10 @@ use std::time::{Duration, Instant};
 
 use ixion_broker::{Broker, Config};
 use kafka_protocol::messages::create_partitions_request::CreatePartitionsTopic;
+use kafka_protocol::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
 use kafka_protocol::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
 use kafka_protocol::messages::*;
+use kafka_protocol::protocol::StrBytes;
 
 use crate::client::{Client, LONG_WAIT_MS, PATIENCE, batch, eventually, fetch, produce, start, topic};
 
@@ -118,6 +120,26 @@ async fn a_setting_that_kafka_does_not_know_is_refused() {
     assert_eq!(client.create_with("t", &[("min.insync.replica", "2")]).await, 40, "a slip of the pen");
     for ignored in ["cleanup.policy", "retention.ms", "unclean.leader.election.enable"] {
         client.create(ignored, &[(ignored, "1000")]).await;
+    }
+}
+
+#[tokio::test]
+async fn who_sets_something_wrong_is_told_what() {
+    let broker = start(Config::default()).await;
+    let mut client = Client::of(&broker).await;
+    let settings = ["retention.ms", "retention.bytes", "foo"].map(|name| {
+        CreatableTopicConfig::default()
+            .with_name(StrBytes::from_static_str(name))
+            .with_value(Some(StrBytes::from_static_str("many")))
+    });
+    for (settings, culprit) in [(&settings[..], "retention.bytes"), (&settings[2..], "foo")] {
+        let new = CreatableTopic::default().with_name(topic("t")).with_num_partitions(1);
+        let new = new.with_replication_factor(1).with_configs(settings.to_vec());
+        let request = CreateTopicsRequest::default().with_topics(vec![new]);
+        let reply: CreateTopicsResponse = client.ask(ApiKey::CreateTopics, 5, &request).await;
+        let (error, message) = (reply.topics[0].error_code, reply.topics[0].error_message.as_deref());
+        assert_eq!(error, 40);
+        assert!(message.expect("one").starts_with(&format!("INVALID_CONFIG: {culprit} ")), "{message:?}");
     }
 }
 
