@@ -306,7 +306,8 @@ impl fmt::Display for RedbError {
 
 impl Error for RedbError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&*self.0)
+        // What it says itself is said already.
+        self.0.source()
     }
 }
 
