@@ -5,6 +5,10 @@ use std::time::{Duration, SystemTime};
 
 /// The time since 1970, in ticks of a millisecond: the machine's at the moment when the clock was made, and from
 /// then on that moment and what has passed since. Changes of the machine's time do not touch it before the next start.
+///
+/// At the next start they do. If the machine's time was set back meanwhile, what a store holds becomes due, and runs out,
+/// later by as much: never early. If it was set forward, or has been right only since then, delays and visibilities that
+/// were begun before end early by as much. So start after the machine has set its time.
 #[derive(Clone, Copy, Debug)]
 pub struct UnixClock {
     start: Duration,

@@ -88,7 +88,11 @@ impl<S: Store> RetryQueue<S> {
     ///
     /// # Errors
     ///
-    /// The store's. The item may have been added all the same.
+    /// The store's. The item may have been added all the same: then it is delivered.
+    ///
+    /// # Complexity
+    ///
+    /// O(log n) with n items in the store; and a look for each taker that waits, if the item is due.
     pub fn push(&self, payload: &[u8], delay: Duration) -> Result<ItemId, S::Error> {
         let shared = &self.shared;
         let now = shared.elapsed();
@@ -133,6 +137,10 @@ impl<S: Store> RetryQueue<S> {
     /// # Errors
     ///
     /// The store's. Items that were taken all the same come back when their time runs out.
+    ///
+    /// # Complexity
+    ///
+    /// O(log n) for each item that is taken, with n in the store; one look, if there is none.
     pub fn try_take(&self, n: usize, visibility: Duration) -> Result<Vec<Delivery>, S::Error> {
         self.shared.try_take(n, visibility)
     }
@@ -146,7 +154,8 @@ impl<S: Store> RetryQueue<S> {
     ///
     /// # Cancel safety
     ///
-    /// Items are taken by the poll that returns them: a future that is dropped has taken none.
+    /// Items are taken by the poll that returns them: a future that is dropped has taken none. With a store that waits for
+    /// a disk, that poll does.
     pub async fn take(
         &self,
         n: usize,
@@ -190,7 +199,7 @@ impl<S: Store> RetryQueue<S> {
         let shared = &self.shared;
         let is_done = shared.settle(receipt, shared.now(), Settlement::Done)?;
         if is_done {
-            shared.has_room();
+            shared.wake_takers();
         }
         Ok(is_done)
     }
@@ -231,7 +240,7 @@ impl<S: Store> RetryQueue<S> {
         let due = settlement.due();
         let is_back = shared.settle(receipt, shared.tick(now), settlement)?;
         if is_back {
-            shared.has_room();
+            shared.wake_takers();
             due.into_iter().for_each(|due| shared.becomes_due(due));
         }
         Ok(is_back)
@@ -333,7 +342,7 @@ impl<S: Store> Builder<S> {
         self
     }
 
-    /// Lets no more items than this be in flight at once. The default knows no limit.
+    /// Lets no more items than this be in flight at once; 0 gives out nothing. The default knows no limit.
     pub fn max_in_flight(mut self, items: usize) -> Self {
         self.max_in_flight = items;
         self

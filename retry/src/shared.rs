@@ -113,13 +113,13 @@ impl<S: Store> Shared<S> {
     /// An item may be given out from that time on.
     pub(crate) fn becomes_due(self: &Arc<Self>, at: Tick) {
         match at <= self.now() {
-            true => self.has_room(),
+            true => self.wake_takers(),
             false => self.set_alarm(at),
         }
     }
 
-    /// Takers are to look.
-    pub(crate) fn has_room(&self) {
+    /// Lets all takers look: something is due, or there is room in flight.
+    pub(crate) fn wake_takers(&self) {
         self.purgatory.check_and_complete(&Takable);
     }
 
@@ -149,7 +149,7 @@ impl<S: Store> Shared<S> {
     fn ring(self: &Arc<Self>) {
         let next = || self.reap().and_then(|now| self.store.next_change(now));
         let next = catch_unwind(AssertUnwindSafe(next));
-        self.has_room();
+        self.wake_takers();
         // The next alarm is set before anything of the user's can panic: without one, nothing would ever be taken back.
         match next {
             Ok(Ok(next)) => next.into_iter().for_each(|next| self.set_alarm(next)),

@@ -9,6 +9,9 @@ use std::time::Duration;
 ///
 /// Each method is one step: it happens whole or not at all, and what it has answered outlives a crash as far as the
 /// store promises. Times are ticks of the queue's clock; a store reads no clock.
+///
+/// After an error the step may have been made or not: the queue looks again a second later. It knows of no changes but its
+/// own: what another queue on the same store adds is taken, but wakes nobody here.
 pub trait Store: Send + Sync + 'static {
     /// Why a step was not made.
     type Error: Error + Send + Sync + 'static;
