@@ -3,7 +3,7 @@
 # their answers are right: `cargo bench` measures with them. The other programs print tables, which go to the standard output;
 # no figure in them is held to anything, for the machine may be busy.
 #
-# `ci/bench.sh --write` writes the tables to benches/RATIOS.md, and those that the README quotes into the README;
+# `ci/bench.sh --write` writes the tables to benches/RATIOS.md, and those that the READMEs quote into them;
 # `--full` measures longer, with more rows: many minutes.
 . "$(dirname "$0")/lib.sh"
 
@@ -58,4 +58,6 @@ done <<<"$benches"
         rm "$table"
     done
 } | cat -s >benches/RATIOS.md
-python3 ci/quote.py benches/RATIOS.md README.md
+for readme in README.md retry/README.md; do
+    python3 ci/quote.py benches/RATIOS.md "$readme"
+done
