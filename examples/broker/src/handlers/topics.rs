@@ -45,11 +45,17 @@ pub(super) async fn create_topics(
     }
     session.cluster.signal_assignments();
     let timeout_ms = asked.timeout_ms;
+    let refused = asked
+        .topics
+        .iter()
+        .map(|topic| session.cluster.catalog.refused(&settings_of(topic)).map(str::to_owned));
+    let refused: Vec<Option<String>> = refused.collect();
     drop(asked);
     let statuses = settle(session, peer, statuses, timeout_ms).await?;
-    for ((topic, result), TopicStatus { error, .. }) in asked.topics.iter().zip(&mut results).zip(statuses) {
+    for ((refused, result), TopicStatus { error, .. }) in refused.into_iter().zip(&mut results).zip(statuses)
+    {
         result.error_code = error.as_i16();
-        result.error_message = match session.cluster.catalog.refused(&settings_of(topic)) {
+        result.error_message = match refused {
             Some(name) if error == ErrorCode::INVALID_CONFIG => Some(StrBytes::from_string(format!(
                 "{error}: {name} is unknown, or has a value that it can't have"
             ))),
