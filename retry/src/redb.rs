@@ -10,9 +10,11 @@ use redb::{
 };
 use std::error::Error;
 use std::fmt;
+use std::mem;
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::mpsc::{self, SyncSender};
 use std::time::Duration;
 
 /// Keeps the items in a file, for one process at a time; what it has answered is on the disk.
@@ -25,23 +27,38 @@ use std::time::Duration;
 /// what was deleted before.
 pub struct RedbStore {
     database: Database,
-    /// Steps that wait to be made.
-    steps: Mutex<Vec<Step>>,
-    /// Held by who makes the steps of all.
-    turn: Mutex<()>,
+    group: Mutex<Group>,
 }
 
 /// Why the file could not be opened, read or written.
 #[derive(Clone, Debug)]
 pub struct RedbError(Arc<redb::Error>);
 
+/// The steps that wait to be made together.
+#[derive(Default)]
+struct Group {
+    steps: Vec<Step>,
+    /// Whether a thread makes steps, or was told to.
+    has_leader: bool,
+}
+
 /// A step of a thread that waits for it.
 struct Step {
     /// Keeps what it returns for the thread that waits.
     make: Make,
-    /// Whether it is on the disk.
-    end: Arc<Mutex<Option<Result<(), RedbError>>>>,
+    tell: SyncSender<Word>,
 }
+
+/// What a thread that waits is told.
+enum Word {
+    /// To make the steps of all who wait.
+    Lead,
+    /// Whether its step is on the disk.
+    Made(Result<(), RedbError>),
+}
+
+/// The part of the thread that makes the steps of others. When it is over another has it, also after a panic.
+struct Leading<'a>(&'a RedbStore);
 
 type Make = Box<dyn FnOnce(&WriteTransaction) -> Result<(), RedbError> + Send>;
 
@@ -77,15 +94,17 @@ impl RedbStore {
             transaction.open(index)?;
         }
         transaction.commit()?;
-        Ok(RedbStore { database, steps: Mutex::default(), turn: Mutex::default() })
+        Ok(RedbStore { database, group: Mutex::default() })
     }
 
-    /// Makes all steps that wait, in one transaction.
-    fn make_steps(&self) {
-        let steps = std::mem::take(&mut *self.steps.lock());
-        let (makes, ends): (Vec<_>, Vec<_>) = steps.into_iter().map(|step| (step.make, step.end)).unzip();
+    /// Makes all steps that wait, in one transaction. Those who come meanwhile find a leader, and are the next group.
+    fn lead(&self) {
+        let _leading = Leading(self);
+        let steps = mem::take(&mut self.group.lock().steps);
+        let (makes, tells): (Vec<_>, Vec<_>) = steps.into_iter().map(|step| (step.make, step.tell)).unzip();
         let end = self.make_all(makes);
-        ends.into_iter().for_each(|waits| *waits.lock() = Some(end.clone()));
+        // A thread that waits does not go.
+        tells.into_iter().for_each(|tell| _ = tell.send(Word::Made(end.clone())));
     }
 
     fn make_all(&self, makes: Vec<Make>) -> Result<(), RedbError> {
@@ -106,28 +125,45 @@ impl Transact for RedbStore {
         &self,
         step: impl FnOnce(&mut Self::Writing<'_>) -> Result<R, RedbError> + Send + 'static,
     ) -> Result<R, RedbError> {
-        let (answer, end) = (Arc::new(Mutex::new(None)), Arc::default());
+        let answer = Arc::new(Mutex::new(None));
         let keep = Arc::clone(&answer);
         let make = Box::new(move |transaction: &WriteTransaction| {
             *keep.lock() = Some(step(&mut Opened(transaction))?);
             Ok(())
         });
-        self.steps.lock().push(Step { make, end: Arc::clone(&end) });
-        // Whoever has the turn now does not see this step, and is on its way to the disk. The next one makes it with all that
-        // have come until then: most likely another thread.
-        let turn = self.turn.lock();
-        if end.lock().is_none() {
-            self.make_steps();
+        // There is room for both words.
+        let (tell, told) = mpsc::sync_channel(2);
+        let has_leader = {
+            let mut group = self.group.lock();
+            group.steps.push(Step { make, tell });
+            mem::replace(&mut group.has_leader, true)
+        };
+        if !has_leader {
+            self.lead();
         }
-        drop(turn);
-        let end = end.lock().take();
-        end.expect("no step that was made with this one has panicked")?;
+        let end = loop {
+            match told.recv().expect("no step that was made with this one has panicked") {
+                Word::Lead => self.lead(),
+                Word::Made(end) => break end,
+            }
+        };
+        end?;
         let answer = answer.lock().take();
         Ok(answer.expect("the step was made"))
     }
 
     fn read<R>(&self, step: impl FnOnce(&Self::Reading<'_>) -> Result<R, RedbError>) -> Result<R, RedbError> {
         step(&Opened(&self.database.begin_read()?))
+    }
+}
+
+impl Drop for Leading<'_> {
+    fn drop(&mut self) {
+        let mut group = self.0.group.lock();
+        match group.steps.first() {
+            Some(next) => _ = next.tell.send(Word::Lead),
+            None => group.has_leader = false,
+        }
     }
 }
 
@@ -321,14 +357,15 @@ mod tests {
     fn together(first: fn() -> Result<(), RedbError>) -> ([thread::Result<Result<(), RedbError>>; 2], u64) {
         let folder = tempfile::tempdir().unwrap();
         let store = &RedbStore::open(folder.path().join("queue.redb")).unwrap();
-        let turn = store.turn.lock();
+        store.group.lock().has_leader = true;
+        let leading = Leading(store);
         let answers = thread::scope(|scope| {
             let first = scope.spawn(move || store.write(move |_| first()));
             let second = scope.spawn(move || store.write(|tables| tables.next_id().map(drop)));
-            while store.steps.lock().len() < 2 {
+            while store.group.lock().steps.len() < 2 {
                 thread::yield_now();
             }
-            drop(turn);
+            drop(leading);
             [first.join(), second.join()]
         });
         (answers, store.write(|tables| tables.next_id()).unwrap().as_u64())
