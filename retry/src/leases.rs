@@ -20,6 +20,8 @@ use std::time::Duration;
 /// An acknowledgement counts if the call comes before the deadline. A lease that runs out has failed at its deadline,
 /// whenever that is noticed.
 ///
+/// So a record is delivered at least once. `examples/exactly_once.rs` shows how its effect is made once.
+///
 /// # Examples
 ///
 /// ```

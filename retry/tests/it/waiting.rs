@@ -122,6 +122,22 @@ fn no_taker_waits_for_no_items() {
 }
 
 #[test]
+fn an_extension_in_time_wins_over_a_drive_that_comes_late() {
+    let (clock, queue, _) = setting(usize::MAX);
+    queue.push(b"x", s(0)).unwrap();
+    let taken = queue.try_take(1, s(10)).unwrap().remove(0);
+    clock.advance_to(Duration::from_millis(9_900));
+    assert!(queue.extend(&taken.receipt, s(10)).unwrap());
+    clock.advance_to(Duration::from_millis(10_500));
+    queue.drive();
+    assert_eq!(
+        (queue.counts().unwrap().in_flight, queue.time_to_next()),
+        (1, Some(Duration::from_millis(9_400)))
+    );
+    assert!(queue.ack(&taken.receipt).unwrap());
+}
+
+#[test]
 fn a_step_back_of_the_clock_makes_nothing_wait_that_was_due() {
     let (clock, queue, woken) = setting(usize::MAX);
     queue.push(b"x", s(10)).unwrap();
