@@ -2,6 +2,8 @@
 
 use super::TimingWheel;
 use super::level::{LEVELS, SLOTS};
+use alloc::boxed::Box;
+use alloc::vec;
 
 /// How many timers wait in each bucket of a wheel, or of several together; from [`TimingWheel::occupancy`] and
 /// [`Purgatory::occupancy`](crate::Purgatory::occupancy).
