@@ -1,6 +1,7 @@
 //! Callbacks that are jobs of an executor.
 
 use crate::guarantees::support::*;
+use crate::jobs::SOON;
 use ixion::{Cancelled, Outcome, PanicPlace, Purgatory, Waiting};
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -8,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Poll, Waker};
 use std::thread;
+use std::time::Instant;
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -150,7 +152,7 @@ fn a_callback_finds_the_runtime_of_its_executor() {
     op.at_end = Some(Box::new(move |outcome| drop(tokio::spawn(async move { sender.send(outcome) }))));
     let handle = bench.wait(op, NEVER, &[1]);
     assert!(bench.purgatory.force_complete(handle.id), "from a thread without a runtime");
-    assert_eq!(receiver.recv(), Ok(Outcome::Forced));
+    assert_eq!(receiver.recv_timeout(SOON), Ok(Outcome::Forced));
 }
 
 #[test]
@@ -178,7 +180,7 @@ fn jobs_that_a_runtime_never_gets_to_run_when_it_drops_them() {
         bench.watch(number, NEVER, &[number]);
     }
     assert_eq!(bench.purgatory.force_complete_for_key(&0), 1);
-    begins.recv().unwrap();
+    begins.recv_timeout(SOON).unwrap();
     for number in 1..3 {
         assert_eq!(bench.purgatory.force_complete_for_key(&number), 1);
     }
@@ -187,7 +189,8 @@ fn jobs_that_a_runtime_never_gets_to_run_when_it_drops_them() {
     go.send(()).unwrap();
     // A runtime that is shut down takes no job any more.
     assert_eq!(bench.purgatory.force_complete_for_key(&3), 1);
-    while bench.log.lock().unwrap().len() < 3 {
+    let until = Instant::now() + SOON;
+    while bench.log.lock().unwrap().len() < 3 && Instant::now() < until {
         thread::yield_now();
     }
     let mut ends = bench.take_log();
