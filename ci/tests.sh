@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All tests: `cargo test --workspace`, as in the README; and how many of the library's lines they run.
+# All tests: `cargo test --workspace --all-features`, as in the README; and how many of the library's lines they run.
 . "$(dirname "$0")/lib.sh"
 need_tools
 
@@ -15,7 +15,7 @@ export CARGO_TARGET_DIR=$PWD/target/coverage
 source <(cargo-llvm-cov llvm-cov show-env --sh --no-cfg-coverage)
 cargo-llvm-cov llvm-cov clean --workspace --profraw-only
 
-cargo test --locked --workspace
+cargo test --locked --workspace --all-features
 
 echo "--- lines of the library that the tests have run"
 cargo-llvm-cov llvm-cov report --json --summary-only | python3 -c '
