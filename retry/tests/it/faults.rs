@@ -1,6 +1,6 @@
 //! Stores that refuse, lie or panic.
 
-use crate::queue::s;
+use crate::queue::{counts, pass, s};
 use crate::waiting::{Woken, poll};
 use ixion::{ManualClock, Tick};
 use ixion_retry::{
@@ -132,15 +132,11 @@ impl Setting {
     }
 
     fn pass(&self, seconds: u64) {
-        for _ in 0..seconds {
-            self.clock.advance(s(1));
-            self.queue.drive();
-        }
+        pass(&self.clock, &self.queue, seconds);
     }
 
     fn counts(&self) -> [usize; 3] {
-        let Counts { waiting, in_flight, dead, .. } = self.queue.counts().unwrap();
-        [waiting, in_flight, dead]
+        counts(&self.queue)
     }
 }
 

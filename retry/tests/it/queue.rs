@@ -36,18 +36,27 @@ impl<S: Store> Bench<S> {
         taken.remove(0)
     }
 
-    /// Moves the clock, a second at a time, and drives.
     fn pass(&self, seconds: u64) {
-        for _ in 0..seconds {
-            self.clock.advance(s(1));
-            self.queue.drive();
-        }
+        pass(&self.clock, &self.queue, seconds);
     }
 
     fn counts(&self) -> [usize; 3] {
-        let Counts { waiting, in_flight, dead, .. } = self.queue.counts().unwrap();
-        [waiting, in_flight, dead]
+        counts(&self.queue)
     }
+}
+
+/// Moves the clock, a second at a time, and drives.
+pub(crate) fn pass<S: Store>(clock: &ManualClock, queue: &RetryQueue<S>, seconds: u64) {
+    for _ in 0..seconds {
+        clock.advance(s(1));
+        queue.drive();
+    }
+}
+
+/// How many wait, are in flight and are dead.
+pub(crate) fn counts<S: Store>(queue: &RetryQueue<S>) -> [usize; 3] {
+    let Counts { waiting, in_flight, dead, .. } = queue.counts().unwrap();
+    [waiting, in_flight, dead]
 }
 
 fn text(delivery: &Delivery) -> &str {
