@@ -7,6 +7,6 @@ taplo lint
 typos
 shellcheck --external-sources --source-path=SCRIPTDIR ci/*.sh .ci/run
 cargo fetch --locked --quiet
-cargo-deny --offline --workspace check --hide-inclusion-graph bans licenses sources
+cargo-deny --offline --workspace --all-features check --hide-inclusion-graph bans licenses sources
 cargo-shear
 cargo clippy --locked --workspace --all-targets --all-features -- -D warnings
