@@ -3,7 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 
 export RUSTDOCFLAGS="-D warnings"
-cargo doc --locked --no-deps --all-features --document-private-items -p ixion -p ixion-broker
+cargo doc --locked --no-deps --all-features --document-private-items -p ixion -p ixion-broker -p ixion-retry
 
 while read -r page; do
     [ -f "target/doc/$page" ] || fail "README.md links to $page, which there is not"
