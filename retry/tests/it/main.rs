@@ -3,5 +3,6 @@
 mod faults;
 mod file;
 mod leases;
+mod model;
 mod queue;
 mod waiting;

@@ -9,38 +9,38 @@ pub(crate) const fn s(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-struct Bench<S: Store> {
-    clock: ManualClock,
-    queue: RetryQueue<S>,
+pub(crate) struct Bench<S: Store> {
+    pub(crate) clock: ManualClock,
+    pub(crate) queue: RetryQueue<S>,
 }
 
 impl<S: Store> Bench<S> {
-    fn new(store: S, backoff: Backoff, max_in_flight: usize) -> Self {
+    pub(crate) fn new(store: S, backoff: Backoff, max_in_flight: usize) -> Self {
         let clock = ManualClock::new();
         let queue =
             RetryQueue::builder(store).backoff(backoff).max_in_flight(max_in_flight).clock(clock.clone());
         Bench { clock, queue: queue.build() }
     }
 
-    fn push(&self, payload: &str, delay: u64) -> ItemId {
+    pub(crate) fn push(&self, payload: &str, delay: u64) -> ItemId {
         self.queue.push(payload.as_bytes(), s(delay)).unwrap()
     }
 
-    fn take(&self, n: usize, visibility: u64) -> Vec<Delivery> {
+    pub(crate) fn take(&self, n: usize, visibility: u64) -> Vec<Delivery> {
         self.queue.try_take(n, s(visibility)).unwrap()
     }
 
-    fn take_one(&self, visibility: u64) -> Delivery {
+    pub(crate) fn take_one(&self, visibility: u64) -> Delivery {
         let mut taken = self.take(2, visibility);
         assert_eq!(taken.len(), 1);
         taken.remove(0)
     }
 
-    fn pass(&self, seconds: u64) {
+    pub(crate) fn pass(&self, seconds: u64) {
         pass(&self.clock, &self.queue, seconds);
     }
 
-    fn counts(&self) -> [usize; 3] {
+    pub(crate) fn counts(&self) -> [usize; 3] {
         counts(&self.queue)
     }
 }
@@ -311,157 +311,6 @@ fn the_longest_durations_are_for_ever<S: Store>(store: S) {
     assert_eq!(bench.counts(), [2, 0, 0]);
 }
 
-#[derive(Clone, Debug)]
-enum Step {
-    Push(u64),
-    Take { n: usize, visibility: u64 },
-    Ack(usize),
-    Nack(usize),
-    NackAfter(usize, u64),
-    Extend(usize, u64),
-    Redrive,
-    Purge,
-    Pass(u64),
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    prop_oneof![
-        3 => (0..4u64).prop_map(Step::Push),
-        4 => (0..4usize, 0..4u64).prop_map(|(n, visibility)| Step::Take { n, visibility }),
-        2 => any::<usize>().prop_map(Step::Ack),
-        2 => any::<usize>().prop_map(Step::Nack),
-        1 => (any::<usize>(), 0..4u64).prop_map(|(n, delay)| Step::NackAfter(n, delay)),
-        1 => (any::<usize>(), 0..4u64).prop_map(|(n, span)| Step::Extend(n, span)),
-        1 => Just(Step::Redrive),
-        1 => Just(Step::Purge),
-        2 => (1..3u64).prop_map(Step::Pass),
-    ]
-}
-
-/// The same queue as a list, which is gone through from end to end.
-struct Listed {
-    id: ItemId,
-    attempt: u32,
-    what: What,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum What {
-    Waits(u64),
-    Leased { until: u64, receipt: usize },
-    Dead,
-}
-
-const MAX_IN_FLIGHT: usize = 3;
-const ATTEMPTS: u32 = 3;
-const DELAY: u64 = 2;
-
-fn fail(item: &mut Listed, now: u64, delay: u64) {
-    item.what = if item.attempt >= ATTEMPTS { What::Dead } else { What::Waits(now + delay) };
-}
-
-fn any_steps_agree_with_a_list<S: Store>(store: S, steps: Vec<Step>) {
-    let bench = Bench::new(store, Backoff::fixed(s(DELAY)).max_attempts(ATTEMPTS), MAX_IN_FLIGHT);
-    let mut list: Vec<Listed> = Vec::new();
-    let mut receipts = Vec::new();
-    let mut now = 0;
-    for step in steps {
-        let pick = |n: usize| if receipts.is_empty() { None } else { Some(n % receipts.len()) };
-        let held = |list: &[Listed], n: usize| {
-            list.iter().position(
-                |item| matches!(item.what, What::Leased { until, receipt } if receipt == n && until > now),
-            )
-        };
-        match step {
-            Step::Push(delay) => {
-                let id = bench.push("x", delay);
-                list.push(Listed { id, attempt: 0, what: What::Waits(now + delay) });
-            }
-            Step::Take { n, visibility } => {
-                let in_flight = list.iter().filter(|item| matches!(item.what, What::Leased { .. })).count();
-                let mut due: Vec<usize> = (0..list.len())
-                    .filter(|n| matches!(list[*n].what, What::Waits(due) if due <= now))
-                    .collect();
-                due.sort_by_key(|n| (list[*n].what, list[*n].id));
-                due.truncate(n.min(MAX_IN_FLIGHT - in_flight));
-                let taken = bench.take(n, visibility);
-                let ids: Vec<ItemId> = taken.iter().map(|delivery| delivery.receipt.id()).collect();
-                assert_eq!(ids, due.iter().map(|n| list[*n].id).collect::<Vec<_>>());
-                for (n, delivery) in due.into_iter().zip(taken) {
-                    list[n].attempt += 1;
-                    list[n].what = What::Leased { until: now + visibility, receipt: receipts.len() };
-                    assert_eq!(delivery.receipt.attempt(), list[n].attempt);
-                    receipts.push(delivery.receipt);
-                }
-            }
-            Step::Ack(n) => {
-                if let Some(n) = pick(n) {
-                    let held = held(&list, n);
-                    assert_eq!(bench.queue.ack(&receipts[n]).unwrap(), held.is_some());
-                    held.map(|n| list.remove(n));
-                }
-            }
-            Step::Nack(n) => {
-                if let Some(n) = pick(n) {
-                    let held = held(&list, n);
-                    assert_eq!(bench.queue.nack(&receipts[n], "no").unwrap(), held.is_some());
-                    held.into_iter().for_each(|n| fail(&mut list[n], now, DELAY));
-                }
-            }
-            Step::NackAfter(n, delay) => {
-                if let Some(n) = pick(n) {
-                    let held = held(&list, n);
-                    assert_eq!(bench.queue.nack_after(&receipts[n], s(delay), "no").unwrap(), held.is_some());
-                    held.into_iter().for_each(|n| fail(&mut list[n], now, delay));
-                }
-            }
-            Step::Extend(n, span) => {
-                if let Some(n) = pick(n) {
-                    let held = held(&list, n);
-                    assert_eq!(bench.queue.extend(&receipts[n], s(span)).unwrap(), held.is_some());
-                    held.into_iter()
-                        .for_each(|held| list[held].what = What::Leased { until: now + span, receipt: n });
-                }
-            }
-            Step::Redrive => {
-                if let Some(item) = list.iter_mut().find(|item| item.what == What::Dead) {
-                    assert!(bench.queue.redrive(item.id).unwrap());
-                    (item.attempt, item.what) = (0, What::Waits(now));
-                }
-            }
-            Step::Purge => {
-                if let Some(n) = list.iter().position(|item| item.what == What::Dead) {
-                    assert!(bench.queue.purge(list.remove(n).id).unwrap());
-                }
-            }
-            Step::Pass(seconds) => {
-                for _ in 0..seconds {
-                    now += 1;
-                    bench.pass(1);
-                    for item in &mut list {
-                        if matches!(item.what, What::Leased { until, .. } if until <= now) {
-                            fail(item, now, DELAY);
-                        }
-                    }
-                }
-            }
-        }
-        // What a visibility of nothing has given runs out at once, but only a drive takes it back.
-        bench.queue.drive();
-        for item in &mut list {
-            if matches!(item.what, What::Leased { until, .. } if until <= now) {
-                fail(item, now, DELAY);
-            }
-        }
-        let count = |is: fn(What) -> bool| list.iter().filter(|item| is(item.what)).count();
-        let leased = count(|what| matches!(what, What::Leased { .. }));
-        assert_eq!(
-            bench.counts(),
-            [count(|what| matches!(what, What::Waits(_))), leased, count(|what| what == What::Dead)]
-        );
-    }
-}
-
 /// Runs each scenario with a store that `$store` makes.
 macro_rules! scenarios {
     ($module:ident, $cases:expr, $store:expr) => {
@@ -485,6 +334,8 @@ macro_rules! scenarios {
     ($module:ident, $cases:expr, $store:expr, [$($scenario:ident),* $(,)?]) => {
         mod $module {
             use super::*;
+            use crate::model::{any_steps_agree_with_a_list as agree, step};
+
             $(#[test]
             fn $scenario() {
                 $store(super::$scenario);
@@ -494,7 +345,7 @@ macro_rules! scenarios {
                 #![proptest_config(ProptestConfig::with_cases($cases))]
                 #[test]
                 fn any_steps_agree_with_a_list(steps in prop::collection::vec(step(), 1..100)) {
-                    $store(|store| super::any_steps_agree_with_a_list(store, steps));
+                    $store(|store| agree(store, steps));
                 }
             }
         }
