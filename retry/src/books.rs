@@ -129,7 +129,7 @@ impl<S: Transact> Store for S {
         self.write(move |tables| settle(tables, receipt, now, false, settlement))
     }
 
-    fn overdue(&self, now: Tick, n: usize) -> Result<Vec<Receipt>, Self::Error> {
+    fn overdue(&self, now: Tick, n: usize) -> Result<Vec<(Receipt, Tick)>, Self::Error> {
         self.read(|tables| overdue(tables, now, n))
     }
 
@@ -244,11 +244,11 @@ fn settle<T: Tables>(
     Ok(true)
 }
 
-fn overdue<T: Look>(tables: &T, now: Tick, n: usize) -> Result<Vec<Receipt>, T::Error> {
+fn overdue<T: Look>(tables: &T, now: Tick, n: usize) -> Result<Vec<(Receipt, Tick)>, T::Error> {
     let mut receipts = Vec::new();
-    for (_, id) in tables.entries(Index::Leased, None, now, n)? {
+    for (until, id) in tables.entries(Index::Leased, None, now, n)? {
         if let Some(item) = tables.item(id)? {
-            receipts.push(receipt(id, &item));
+            receipts.push((receipt(id, &item), until));
         }
     }
     Ok(receipts)

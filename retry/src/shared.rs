@@ -89,22 +89,22 @@ impl<S: Store> Shared<S> {
         self.store.settle(receipt, now, settlement).inspect_err(|_| self.look_again())
     }
 
-    /// What becomes of an item whose delivery has failed.
+    /// What becomes of an item whose delivery has failed then.
     pub(crate) fn after_failure(
         &self,
         receipt: &Receipt,
-        now: Duration,
+        at: Duration,
         delay: Option<Duration>,
         reason: String,
     ) -> Settlement {
-        let (at, attempt) = (self.tick(now), receipt.attempt);
+        let attempt = receipt.attempt;
         let pushed = self.clock.resolution().start_of(receipt.pushed);
-        let failed = Failed { attempt, previous: receipt.previous, age: now.saturating_sub(pushed) };
-        let failure = Failure::new(receipt.round, attempt, at, reason);
+        let failed = Failed { attempt, previous: receipt.previous, age: at.saturating_sub(pushed) };
+        let failure = Failure::new(receipt.round, attempt, self.tick(at), reason);
         match self.backoff.decide(failed, receipt.id.as_u64()) {
             Verdict::Retry(by_policy) => {
                 let delay = delay.unwrap_or(by_policy);
-                Settlement::Retry { due: self.tick_after(now, delay), delay, failure }
+                Settlement::Retry { due: self.tick_after(at, delay), delay, failure }
             }
             Verdict::Dead(_) => Settlement::Bury(failure),
         }
@@ -166,13 +166,14 @@ impl<S: Store> Shared<S> {
 
     /// Takes back all that had run out by the time that it returns.
     fn reap(&self) -> Result<Tick, S::Error> {
-        let now = self.elapsed();
-        let tick = self.tick(now);
+        let tick = self.now();
         loop {
             let overdue = self.store.overdue(tick, REAP)?;
             let mut reaped = false;
-            for receipt in &overdue {
-                let settlement = self.after_failure(receipt, now, None, NOT_IN_TIME.to_owned());
+            for (receipt, until) in &overdue {
+                // Whoever notices it when: it failed when its time was over.
+                let failed = self.clock.resolution().start_of(*until);
+                let settlement = self.after_failure(receipt, failed, None, NOT_IN_TIME.to_owned());
                 reaped |= self.store.reap(receipt, tick, settlement)?;
             }
             // Where none was left to this one, others are at it.

@@ -33,8 +33,9 @@ pub trait Store: Send + Sync + 'static {
     /// its time is over.
     fn settle(&self, receipt: &Receipt, now: Tick, settlement: Settlement) -> Result<bool, Self::Error>;
 
-    /// Returns up to `n` receipts whose time is over, the earliest first. They are to be [`reap`](Store::reap)ed.
-    fn overdue(&self, now: Tick, n: usize) -> Result<Vec<Receipt>, Self::Error>;
+    /// Returns up to `n` receipts whose time is over and when it was, the earliest first. They are to be
+    /// [`reap`](Store::reap)ed.
+    fn overdue(&self, now: Tick, n: usize) -> Result<Vec<(Receipt, Tick)>, Self::Error>;
 
     /// Does so with an item whose receipt has run out. `false`, and nothing has changed, if it has not, or was reaped.
     fn reap(&self, receipt: &Receipt, now: Tick, settlement: Settlement) -> Result<bool, Self::Error>;

@@ -85,7 +85,7 @@ impl Store for Faulty {
     fn settle(&self, receipt: &Receipt, now: Tick, settlement: Settlement) -> Result<bool, NoAnswer> {
         self.step(|store| made(store.settle(receipt, now, settlement)))
     }
-    fn overdue(&self, now: Tick, n: usize) -> Result<Vec<Receipt>, NoAnswer> {
+    fn overdue(&self, now: Tick, n: usize) -> Result<Vec<(Receipt, Tick)>, NoAnswer> {
         self.step(|store| made(store.overdue(now, n)))
     }
     fn reap(&self, receipt: &Receipt, now: Tick, settlement: Settlement) -> Result<bool, NoAnswer> {

@@ -211,6 +211,41 @@ fn an_extension_counts_from_the_call_and_a_receipt_that_ran_out_changes_nothing<
     assert!(refused(&bench), "there is nothing left");
 }
 
+fn what_runs_out_has_failed_at_its_deadline_whoever_notices_when<S: Store>(store: S) {
+    let bench = Bench::new(store, Backoff::fixed(s(5)).max_attempts(2), usize::MAX);
+    bench.push("long", 0);
+    assert_eq!(texts(&bench.take(1, 11)), ["long"]);
+    bench.push("short", 0);
+    assert_eq!(texts(&bench.take(1, 10)), ["short"]);
+    bench.clock.advance(s(12));
+    bench.queue.drive();
+    let mut due = Vec::new();
+    for second in 13..20 {
+        bench.pass(1);
+        due.extend(bench.take(2, 60).iter().map(|delivery| (second, text(delivery).to_owned())));
+    }
+    assert_eq!(due, [(15, "short"), (16, "long")].map(|(second, text)| (second, text.to_owned())));
+    bench.clock.advance(s(1000));
+    bench.queue.drive();
+    let ends: Vec<u64> = bench
+        .queue
+        .dead_letters(None, 9)
+        .unwrap()
+        .iter()
+        .map(|letter| letter.history[1].at.as_u64())
+        .collect();
+    assert_eq!(ends, [76_000, 75_000]);
+
+    // Over long ago, and so is the delay: due at once, in the order in which they came to be so.
+    bench.push("long", 0);
+    assert_eq!(texts(&bench.take(1, 11)), ["long"]);
+    bench.push("short", 0);
+    assert_eq!(texts(&bench.take(1, 10)), ["short"]);
+    bench.clock.advance(s(1000));
+    bench.queue.drive();
+    assert_eq!(texts(&bench.take(2, 60)), ["short", "long"]);
+}
+
 fn no_visibility_and_no_delay_are_times_like_others<S: Store>(store: S) {
     let bench = Bench::new(store, Backoff::fixed(s(0)).max_attempts(3), usize::MAX);
     bench.push("x", 0);
@@ -322,6 +357,7 @@ macro_rules! scenarios {
             the_dead_are_listed_by_pages_and_purged,
             only_an_ack_of_the_item_itself_ends_its_back_off,
             an_extension_counts_from_the_call_and_a_receipt_that_ran_out_changes_nothing,
+            what_runs_out_has_failed_at_its_deadline_whoever_notices_when,
             no_visibility_and_no_delay_are_times_like_others,
             what_runs_out_frees_its_place_among_those_in_flight,
             each_of_a_batch_has_a_deadline_of_its_own,
