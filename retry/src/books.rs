@@ -157,6 +157,23 @@ impl<S: Transact> Store for S {
     fn counts(&self) -> Result<Counts, Self::Error> {
         self.read(|tables| counts(tables))
     }
+
+    fn push_all(&self, items: &[(&[u8], New)]) -> Result<Vec<ItemId>, Self::Error> {
+        let items: Vec<_> = items.iter().map(|(payload, new)| (payload.to_vec(), new.clone())).collect();
+        self.write(move |tables| items.into_iter().map(|(payload, new)| push(tables, payload, new)).collect())
+    }
+
+    fn settle_all(
+        &self,
+        settlements: Vec<(Receipt, Settlement)>,
+        now: Tick,
+    ) -> Result<Vec<bool>, Self::Error> {
+        self.write(move |tables| settle_all(tables, settlements, now, false))
+    }
+
+    fn reap_all(&self, settlements: Vec<(Receipt, Settlement)>, now: Tick) -> Result<Vec<bool>, Self::Error> {
+        self.write(move |tables| settle_all(tables, settlements, now, true))
+    }
 }
 
 fn push<T: Tables>(tables: &mut T, payload: Vec<u8>, new: New) -> Result<ItemId, T::Error> {
@@ -242,6 +259,16 @@ fn settle<T: Tables>(
     };
     move_to(tables, given.id, item, state)?;
     Ok(true)
+}
+
+fn settle_all<T: Tables>(
+    tables: &mut T,
+    settlements: Vec<(Receipt, Settlement)>,
+    now: Tick,
+    is_over: bool,
+) -> Result<Vec<bool>, T::Error> {
+    let settle = |(receipt, settlement)| settle(tables, receipt, now, is_over, settlement);
+    settlements.into_iter().map(settle).collect()
 }
 
 fn overdue<T: Look>(tables: &T, now: Tick, n: usize) -> Result<Vec<(Receipt, Tick)>, T::Error> {
@@ -367,6 +394,24 @@ mod tests {
         assert_eq!((take(4, 1, 1), take(5, 0, 1), take(5, 1, 0)), (0, 0, 0));
         assert_eq!(counted.writes.load(Ordering::Relaxed), 1, "the push");
         assert_eq!((take(5, 1, 1), counted.writes.load(Ordering::Relaxed)), (1, 2));
+    }
+
+    #[test]
+    fn a_batch_is_one_step() {
+        let counted = Counted::default();
+        let writes = || counted.writes.swap(0, Ordering::Relaxed);
+        let items: Vec<_> = (0..10).map(|at| (&b"x"[..], New::at(Tick::new(at)))).collect();
+        counted.push_all(&items).unwrap();
+        assert_eq!(writes(), 1);
+        let done = || -> Vec<_> {
+            let taken = counted.take(Tick::new(9), 5, usize::MAX, Tick::new(20)).unwrap();
+            taken.into_iter().map(|delivery| (delivery.receipt, Settlement::Done)).collect()
+        };
+        let (first, second) = (done(), done());
+        assert_eq!(writes(), 2);
+        assert_eq!(counted.settle_all(first, Tick::new(19)).unwrap(), [true; 5]);
+        assert_eq!(counted.reap_all(second, Tick::new(20)).unwrap(), [true; 5]);
+        assert_eq!(writes(), 2);
     }
 
     #[test]

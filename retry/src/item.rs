@@ -30,6 +30,20 @@ pub struct Receipt {
     pub(crate) pushed: Tick,
 }
 
+/// What a worker says of a delivery, in a [batch](crate::RetryQueue::settle_all).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Answer {
+    /// As [`ack`](crate::RetryQueue::ack).
+    Ack,
+    /// As [`nack`](crate::RetryQueue::nack), with the reason.
+    Nack(String),
+    /// As [`nack_after`](crate::RetryQueue::nack_after), with the delay and the reason.
+    NackAfter(Duration, String),
+    /// As [`extend`](crate::RetryQueue::extend).
+    Extend(Duration),
+}
+
 /// How a delivery failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

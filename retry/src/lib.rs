@@ -48,7 +48,7 @@ mod store;
 
 pub use backoff::{Backoff, Failed, InvalidFactor, Jitter, Spent, Verdict};
 pub use clock::UnixClock;
-pub use item::{Counts, DeadLetter, Delivery, Failure, HISTORY, ItemId, REASON, Receipt};
+pub use item::{Answer, Counts, DeadLetter, Delivery, Failure, HISTORY, ItemId, REASON, Receipt};
 pub use leases::{Lease, Leases, Next, Refused};
 pub use memory::MemoryStore;
 pub use queue::{Builder, RetryQueue};

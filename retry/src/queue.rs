@@ -2,9 +2,9 @@
 
 use crate::backoff::{Backoff, Failed, Verdict};
 use crate::clock::UnixClock;
-use crate::item::{Counts, DeadLetter, Delivery, Failure, ItemId, Receipt};
+use crate::item::{Answer, Counts, DeadLetter, Delivery, Failure, ItemId, Receipt};
 use crate::shared::{ErrorHook, Shared, Takable};
-use crate::store::{New, Settlement, Store};
+use crate::store::{New, Store};
 use ixion::{Clock, Expirer, Purgatory, WaitError};
 use parking_lot::Mutex;
 use std::error::Error;
@@ -98,10 +98,27 @@ impl<S: Store> RetryQueue<S> {
         let shared = &self.shared;
         let now = shared.elapsed();
         let due = shared.tick_after(now, delay);
-        let new = New { due: Some(due), ..New::at(shared.tick(now)) };
-        let id = shared.store.push(payload, new).inspect_err(|_| shared.look_again())?;
-        shared.becomes_due(due);
-        Ok(id)
+        self.add(payload, New { due: Some(due), ..New::at(shared.tick(now)) })
+    }
+
+    /// Adds items, each of which is due after its delay, in one step of the store: much faster, where that is synced to a
+    /// disk. Returns their names in the same order.
+    ///
+    /// # Errors
+    ///
+    /// The store's. [`MemoryStore`](crate::MemoryStore) and [`RedbStore`](crate::RedbStore) have added all or none then; a
+    /// store that knows no batches may have added some.
+    pub fn push_all<P: AsRef<[u8]>>(&self, items: &[(P, Duration)]) -> Result<Vec<ItemId>, S::Error> {
+        let shared = &self.shared;
+        let now = shared.elapsed();
+        let new = |delay| New { due: Some(shared.tick_after(now, delay)), ..New::at(shared.tick(now)) };
+        let items: Vec<_> = items.iter().map(|(payload, delay)| (payload.as_ref(), new(*delay))).collect();
+        if items.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ids = shared.store.push_all(&items).inspect_err(|_| shared.look_again())?;
+        shared.tell(shared.tick(now), items.iter().map(|(_, new)| new.effect()));
+        Ok(ids)
     }
 
     /// Adds an item that has failed elsewhere, in its delivery `attempt` (1 for the first): the policy decides when it is
@@ -125,11 +142,14 @@ impl<S: Store> RetryQueue<S> {
             Verdict::Dead(_) => (None, Duration::ZERO),
         };
         let failure = Failure::new(0, attempt, shared.tick(now), reason.into());
-        let new = New { due, attempt, delay, failure: Some(failure), ..New::at(shared.tick(now)) };
+        self.add(payload, New { due, attempt, delay, failure: Some(failure), ..New::at(shared.tick(now)) })
+    }
+
+    fn add(&self, payload: &[u8], new: New) -> Result<ItemId, S::Error> {
+        let shared = &self.shared;
+        let (now, effect) = (new.pushed, new.effect());
         let id = shared.store.push(payload, new).inspect_err(|_| shared.look_again())?;
-        if let Some(due) = due {
-            shared.becomes_due(due);
-        }
+        shared.tell(now, [effect]);
         Ok(id)
     }
 
@@ -197,12 +217,48 @@ impl<S: Store> RetryQueue<S> {
     ///
     /// The store's. Whether the item is gone shows when its time runs out.
     pub fn ack(&self, receipt: &Receipt) -> Result<bool, S::Error> {
-        let shared = &self.shared;
-        let is_done = shared.settle(receipt, shared.now(), Settlement::Done)?;
-        if is_done {
-            shared.wake_takers();
-        }
-        Ok(is_done)
+        self.shared.settle(receipt, Answer::Ack)
+    }
+
+    /// Says that deliveries are done, in one step of the store. Returns of each, in their order, what
+    /// [`ack`](RetryQueue::ack) does.
+    ///
+    /// # Errors
+    ///
+    /// As [`settle_all`](RetryQueue::settle_all).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use ixion_retry::{MemoryStore, RetryQueue};
+    /// # use std::time::Duration;
+    /// # let queue = RetryQueue::builder(MemoryStore::new()).build();
+    /// let now = Duration::ZERO;
+    /// queue.push_all(&[("a", now), ("b", now), ("c", now)])?;
+    /// let batch = queue.try_take(10, Duration::from_secs(60))?;
+    /// let done = queue.ack_all(batch.iter().map(|delivery| &delivery.receipt))?;
+    /// assert_eq!(done, [true, true, true]);
+    /// # Ok::<(), std::convert::Infallible>(())
+    /// ```
+    pub fn ack_all<'a>(
+        &self,
+        receipts: impl IntoIterator<Item = &'a Receipt>,
+    ) -> Result<Vec<bool>, S::Error> {
+        self.settle_all(receipts.into_iter().map(|receipt| (*receipt, Answer::Ack)))
+    }
+
+    /// Says what has become of deliveries, in one step of the store, in this order. Returns of each whether it counted:
+    /// `false` as in [`ack`](RetryQueue::ack).
+    ///
+    /// # Errors
+    ///
+    /// The store's. With [`MemoryStore`](crate::MemoryStore) and [`RedbStore`](crate::RedbStore) it is true of all of them
+    /// or of none then; with a store that knows no batches it may be true of some.
+    pub fn settle_all(
+        &self,
+        answers: impl IntoIterator<Item = (Receipt, Answer)>,
+    ) -> Result<Vec<bool>, S::Error> {
+        self.shared.settle_all(answers)
     }
 
     /// Says that a delivery has failed, and why: the policy decides. `false` as in [`ack`](RetryQueue::ack).
@@ -211,7 +267,7 @@ impl<S: Store> RetryQueue<S> {
     ///
     /// As [`ack`](RetryQueue::ack).
     pub fn nack(&self, receipt: &Receipt, reason: impl Into<String>) -> Result<bool, S::Error> {
-        self.give_back(receipt, None, reason.into())
+        self.shared.settle(receipt, Answer::Nack(reason.into()))
     }
 
     /// Says that a delivery has failed, and why; it is due again after the delay, if the policy has an attempt left.
@@ -226,25 +282,7 @@ impl<S: Store> RetryQueue<S> {
         delay: Duration,
         reason: impl Into<String>,
     ) -> Result<bool, S::Error> {
-        self.give_back(receipt, Some(delay), reason.into())
-    }
-
-    fn give_back(
-        &self,
-        receipt: &Receipt,
-        delay: Option<Duration>,
-        reason: String,
-    ) -> Result<bool, S::Error> {
-        let shared = &self.shared;
-        let now = shared.elapsed();
-        let settlement = shared.after_failure(receipt, now, delay, reason);
-        let due = settlement.due();
-        let is_back = shared.settle(receipt, shared.tick(now), settlement)?;
-        if is_back {
-            shared.wake_takers();
-            due.into_iter().for_each(|due| shared.becomes_due(due));
-        }
-        Ok(is_back)
+        self.shared.settle(receipt, Answer::NackAfter(delay, reason.into()))
     }
 
     /// Keeps a delivery for so long from now. `false` as in [`ack`](RetryQueue::ack).
@@ -253,14 +291,7 @@ impl<S: Store> RetryQueue<S> {
     ///
     /// As [`ack`](RetryQueue::ack).
     pub fn extend(&self, receipt: &Receipt, visibility: Duration) -> Result<bool, S::Error> {
-        let shared = &self.shared;
-        let now = shared.elapsed();
-        let until = shared.tick_after(now, visibility);
-        let is_extended = shared.settle(receipt, shared.tick(now), Settlement::Extend(until))?;
-        if is_extended {
-            shared.set_alarm(until);
-        }
-        Ok(is_extended)
+        self.shared.settle(receipt, Answer::Extend(visibility))
     }
 
     /// Returns up to `n` of the dead, by id, from after the given one on.
@@ -282,7 +313,7 @@ impl<S: Store> RetryQueue<S> {
         let now = shared.now();
         let is_redriven = shared.store.redrive(id, now).inspect_err(|_| shared.look_again())?;
         if is_redriven {
-            shared.becomes_due(now);
+            shared.wake_takers();
         }
         Ok(is_redriven)
     }

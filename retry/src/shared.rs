@@ -1,8 +1,8 @@
 //! What a queue shares with its takers and its alarms: policy, time and waking round a store.
 
 use crate::backoff::{Backoff, Failed, Verdict};
-use crate::item::{Delivery, Failure, Receipt};
-use crate::store::{Settlement, Store};
+use crate::item::{Answer, Delivery, Failure, Receipt};
+use crate::store::{Effect, Settlement, Store};
 use ixion::{BoxedOperation, Clock, DelayedOperation, Outcome, Purgatory, Tick};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
@@ -80,13 +80,58 @@ impl<S: Store> Shared<S> {
         Ok(taken)
     }
 
-    pub(crate) fn settle(
+    pub(crate) fn settle(self: &Arc<Self>, receipt: &Receipt, answer: Answer) -> Result<bool, S::Error> {
+        let now = self.elapsed();
+        let tick = self.tick(now);
+        let settlement = self.settlement(receipt, now, answer);
+        let effect = settlement.effect();
+        let counts = self.store.settle(receipt, tick, settlement).inspect_err(|_| self.look_again())?;
+        self.tell(tick, counts.then_some(effect));
+        Ok(counts)
+    }
+
+    pub(crate) fn settle_all(
         self: &Arc<Self>,
-        receipt: &Receipt,
-        now: Tick,
-        settlement: Settlement,
-    ) -> Result<bool, S::Error> {
-        self.store.settle(receipt, now, settlement).inspect_err(|_| self.look_again())
+        answers: impl IntoIterator<Item = (Receipt, Answer)>,
+    ) -> Result<Vec<bool>, S::Error> {
+        let now = self.elapsed();
+        let tick = self.tick(now);
+        let settle = |(receipt, answer)| (receipt, self.settlement(&receipt, now, answer));
+        let settlements: Vec<_> = answers.into_iter().map(settle).collect();
+        if settlements.is_empty() {
+            return Ok(Vec::new());
+        }
+        let effects: Vec<_> = settlements.iter().map(|(_, settlement)| settlement.effect()).collect();
+        let counted = self.store.settle_all(settlements, tick).inspect_err(|_| self.look_again())?;
+        let effects = effects.into_iter().zip(&counted);
+        self.tell(tick, effects.filter_map(|(effect, counts)| counts.then_some(effect)));
+        Ok(counted)
+    }
+
+    fn settlement(&self, receipt: &Receipt, now: Duration, answer: Answer) -> Settlement {
+        match answer {
+            Answer::Ack => Settlement::Done,
+            Answer::Nack(reason) => self.after_failure(receipt, now, None, reason),
+            Answer::NackAfter(delay, reason) => self.after_failure(receipt, now, Some(delay), reason),
+            Answer::Extend(visibility) => Settlement::Extend(self.tick_after(now, visibility)),
+        }
+    }
+
+    /// Does what has to come of a step made then: takers look, once, if it has brought them something, and there is an alarm for the
+    /// first of what comes later.
+    pub(crate) fn tell(self: &Arc<Self>, now: Tick, effects: impl IntoIterator<Item = Effect>) {
+        let (mut is_takable, mut next) = (false, None);
+        for Effect { makes_room, due, runs_out } in effects {
+            is_takable |=
+                (makes_room && self.max_in_flight < usize::MAX) || due.is_some_and(|due| due <= now);
+            next = [next, due.filter(|due| *due > now), runs_out].into_iter().flatten().min();
+        }
+        if is_takable {
+            self.wake_takers();
+        }
+        if let Some(next) = next {
+            self.set_alarm(next);
+        }
     }
 
     /// What becomes of an item whose delivery has failed then.
@@ -107,14 +152,6 @@ impl<S: Store> Shared<S> {
                 Settlement::Retry { due: self.tick_after(at, delay), delay, failure }
             }
             Verdict::Dead(_) => Settlement::Bury(failure),
-        }
-    }
-
-    /// An item may be given out from that time on.
-    pub(crate) fn becomes_due(self: &Arc<Self>, at: Tick) {
-        match at <= self.now() {
-            true => self.wake_takers(),
-            false => self.set_alarm(at),
         }
     }
 
@@ -169,13 +206,13 @@ impl<S: Store> Shared<S> {
         let tick = self.now();
         loop {
             let overdue = self.store.overdue(tick, REAP)?;
-            let mut reaped = false;
-            for (receipt, until) in &overdue {
-                // Whoever notices it when: it failed when its time was over.
-                let failed = self.clock.resolution().start_of(*until);
-                let settlement = self.after_failure(receipt, failed, None, NOT_IN_TIME.to_owned());
-                reaped |= self.store.reap(receipt, tick, settlement)?;
-            }
+            // Whoever notices it when: each has failed when its time was over.
+            let settle = |(receipt, until): (Receipt, Tick)| {
+                let failed = self.clock.resolution().start_of(until);
+                (receipt, self.after_failure(&receipt, failed, None, NOT_IN_TIME.to_owned()))
+            };
+            let settlements: Vec<_> = overdue.into_iter().map(settle).collect();
+            let reaped = !settlements.is_empty() && self.store.reap_all(settlements, tick)?.contains(&true);
             // Where none was left to this one, others are at it.
             if !reaped {
                 return Ok(tick);

@@ -8,7 +8,8 @@ use std::time::Duration;
 /// Keeps the items of a [`RetryQueue`](crate::RetryQueue).
 ///
 /// Each method is one step: it happens whole or not at all, and what it has answered outlives a crash as far as the
-/// store promises. Times are ticks of the queue's clock; a store reads no clock.
+/// store promises. Those of a batch are provided, and are several steps unless the store has a way to make one of them.
+/// Times are ticks of the queue's clock; a store reads no clock.
 ///
 /// After an error the step may have been made or not: the queue looks again a second later. It knows of no changes but its
 /// own: what another queue on the same store adds is taken, but wakes nobody here.
@@ -20,7 +21,7 @@ pub trait Store: Send + Sync + 'static {
     fn push(&self, payload: &[u8], new: New) -> Result<ItemId, Self::Error>;
 
     /// Hands out up to `n` of the items that are due, by (due, pushed), until `until`; no more than leaves
-    /// `max_in_flight` in flight.
+    /// `max_in_flight` in flight. If it is fewer than `n`, nothing is left to hand out.
     fn take(
         &self,
         now: Tick,
@@ -37,7 +38,7 @@ pub trait Store: Send + Sync + 'static {
     /// [`reap`](Store::reap)ed.
     fn overdue(&self, now: Tick, n: usize) -> Result<Vec<(Receipt, Tick)>, Self::Error>;
 
-    /// Does so with an item whose receipt has run out. `false`, and nothing has changed, if it has not, or was reaped.
+    /// Does with an item whose receipt has run out what the policy says. `false`, and nothing has changed, if it has not, or was reaped.
     fn reap(&self, receipt: &Receipt, now: Tick, settlement: Settlement) -> Result<bool, Self::Error>;
 
     /// Returns when, after `now`, the next item becomes due or the next receipt runs out.
@@ -54,6 +55,30 @@ pub trait Store: Send + Sync + 'static {
 
     /// Returns how many items there are.
     fn counts(&self) -> Result<Counts, Self::Error>;
+
+    /// Adds items, in this order, in one step.
+    ///
+    /// This is for a store to do. What is provided, here and for the batches below, makes a step of each, up to the first
+    /// that is refused.
+    fn push_all(&self, items: &[(&[u8], New)]) -> Result<Vec<ItemId>, Self::Error> {
+        items.iter().map(|(payload, new)| self.push(payload, new.clone())).collect()
+    }
+
+    /// [Settles](Store::settle) deliveries, in this order, in one step. Says of each what `settle` does.
+    fn settle_all(
+        &self,
+        settlements: Vec<(Receipt, Settlement)>,
+        now: Tick,
+    ) -> Result<Vec<bool>, Self::Error> {
+        let settle = |(receipt, settlement)| self.settle(&receipt, now, settlement);
+        settlements.into_iter().map(settle).collect()
+    }
+
+    /// [Reaps](Store::reap) deliveries, in this order, in one step. Says of each what `reap` does.
+    fn reap_all(&self, settlements: Vec<(Receipt, Settlement)>, now: Tick) -> Result<Vec<bool>, Self::Error> {
+        let reap = |(receipt, settlement)| self.reap(&receipt, now, settlement);
+        settlements.into_iter().map(reap).collect()
+    }
 }
 
 /// What becomes of a delivered item.
@@ -75,6 +100,17 @@ pub enum Settlement {
     },
     /// It is delivered no more.
     Bury(Failure),
+}
+
+/// What those who wait must know of a step.
+#[derive(Clone, Copy)]
+pub(crate) struct Effect {
+    /// One less is in flight.
+    pub(crate) makes_room: bool,
+    /// From when on an item may be taken.
+    pub(crate) due: Option<Tick>,
+    /// When an item is to be taken back.
+    pub(crate) runs_out: Option<Tick>,
 }
 
 /// How an item begins.
@@ -100,11 +136,19 @@ impl New {
     }
 }
 
+impl New {
+    pub(crate) fn effect(&self) -> Effect {
+        Effect { makes_room: false, due: self.due, runs_out: None }
+    }
+}
+
 impl Settlement {
-    pub(crate) fn due(&self) -> Option<Tick> {
+    pub(crate) fn effect(&self) -> Effect {
+        let done = Effect { makes_room: true, due: None, runs_out: None };
         match self {
-            Settlement::Retry { due, .. } => Some(*due),
-            _ => None,
+            Settlement::Done | Settlement::Bury(_) => done,
+            Settlement::Extend(until) => Effect { makes_room: false, due: None, runs_out: Some(*until) },
+            Settlement::Retry { due, .. } => Effect { due: Some(*due), ..done },
         }
     }
 }

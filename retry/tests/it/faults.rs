@@ -161,6 +161,28 @@ fn a_push_that_was_made_though_it_was_refused_comes_to_a_taker() {
 }
 
 #[test]
+fn a_batch_that_was_added_though_it_was_refused_comes_to_a_taker() {
+    let setting = Setting::new(usize::MAX);
+    wakes_a_taker(&setting, |queue| assert!(queue.push_all(&[("x", s(0))]).is_err()));
+}
+
+#[test]
+fn with_a_store_that_knows_no_batches_the_steps_up_to_the_one_that_is_refused_are_made() {
+    let setting = Setting::new(usize::MAX);
+    setting.queue.push_all(&[("a", s(0)), ("b", s(0)), ("c", s(0))]).unwrap();
+    let receipts: Vec<Receipt> =
+        setting.queue.try_take(9, s(5)).unwrap().iter().map(|delivery| delivery.receipt).collect();
+    setting.store.be(Mood::Forgets);
+    assert!(setting.queue.ack_all(&receipts).is_err());
+    setting.store.be(Mood::Fine);
+    assert_eq!(setting.counts(), [0, 2, 0]);
+    assert_eq!(setting.queue.ack_all(&receipts).unwrap(), [false, true, true]);
+    setting.store.be(Mood::Refuses);
+    assert_eq!(setting.queue.ack_all([]).unwrap(), [false; 0], "nothing is no step");
+    assert!(setting.queue.push_all::<&str>(&[]).unwrap().is_empty());
+}
+
+#[test]
 fn what_was_taken_though_it_was_refused_comes_back_when_its_time_is_over() {
     let setting = Setting::new(usize::MAX);
     setting.queue.push(b"x", s(0)).unwrap();

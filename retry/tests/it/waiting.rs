@@ -2,7 +2,7 @@
 
 use crate::queue::s;
 use ixion::ManualClock;
-use ixion_retry::{Backoff, Delivery, MemoryStore, RetryQueue};
+use ixion_retry::{Answer, Backoff, Delivery, MemoryStore, RetryQueue};
 use std::fmt::Debug;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -85,6 +85,50 @@ fn a_taker_wakes_for_what_comes_back_and_for_room_in_flight() {
     queue.drive();
     assert!(woken.take() >= 1);
     assert_eq!(poll(take, &woken), Some(1), "b has run out");
+}
+
+#[test]
+fn a_batch_wakes_once_for_what_is_due_and_later_for_the_rest() {
+    let (clock, queue, woken) = setting(2);
+    let mut take = pin!(queue.take(9, s(60), s(1000)));
+    assert_eq!(poll(take.as_mut(), &woken), None);
+    queue.push_all(&[("later", s(10)), ("now", s(0)), ("now", s(0))]).unwrap();
+    assert_eq!((woken.take(), poll(take, &woken)), (1, Some(2)));
+
+    // The second of these is later by itself, and the first no news.
+    queue.push_all(&[("much later", s(100)), ("later", s(11))]).unwrap();
+    let mut take = pin!(queue.take(9, s(60), s(1000)));
+    assert_eq!(poll(take.as_mut(), &woken), None);
+    clock.advance(s(11));
+    queue.drive();
+    assert_eq!((woken.take(), poll(take.as_mut(), &woken)), (1, None), "both are due, and there is no room");
+    clock.advance(s(49));
+    queue.drive();
+    assert!(woken.take() >= 1);
+    assert_eq!(poll(take, &woken), Some(2), "what had run out goes to the end");
+}
+
+#[test]
+fn a_batch_of_answers_wakes_once() {
+    let (clock, queue, woken) = setting(3);
+    let now = s(0);
+    queue.push_all(&[("a", now), ("b", now), ("c", now), ("d", now)]).unwrap();
+    let [a, b, c] = queue.try_take(3, s(60)).unwrap().try_into().unwrap();
+    let mut take = pin!(queue.take(1, s(60), s(1000)));
+    assert_eq!(poll(take.as_mut(), &woken), None);
+    let answers = [
+        (a.receipt, Answer::Ack),
+        (b.receipt, Answer::NackAfter(s(7), "no".to_owned())),
+        (c.receipt, Answer::Extend(s(3))),
+        (a.receipt, Answer::Ack),
+    ];
+    assert_eq!(queue.settle_all(answers).unwrap(), [true, true, true, false]);
+    assert_eq!((woken.take(), poll(take, &woken)), (1, Some(1)));
+    queue.drive();
+    assert_eq!(queue.time_to_next(), Some(s(3)), "when the extension is over");
+    clock.advance(s(3));
+    queue.drive();
+    assert_eq!(queue.time_to_next(), Some(s(4)), "when b is due");
 }
 
 #[test]
