@@ -1,5 +1,8 @@
 //! A store in a file, by redb.
 
+#[cfg(test)]
+mod cuts;
+
 use crate::books::{Index, Item, Look, State, Tables, Transact};
 use crate::item::{Failure, ItemId};
 use ixion::Tick;
@@ -83,7 +86,10 @@ impl RedbStore {
     ///
     /// It cannot be read or written, is no file of redb's, or is open already.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, RedbError> {
-        let database = Database::create(path)?;
+        Self::on(Database::create(path)?)
+    }
+
+    fn on(database: Database) -> Result<Self, RedbError> {
         let transaction = database.begin_write()?;
         // So that a reader finds them.
         transaction.open(LAST_ID)?;
