@@ -7,12 +7,16 @@ use crate::books::{Index, Item, Look, State, Tables, Transact};
 use crate::item::{Failure, ItemId};
 use ixion::Tick;
 use parking_lot::Mutex;
+use redb::backends::FileBackend;
 use redb::{
     Database, Key, ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable, ReadableTableMetadata,
     Table, TableDefinition, Value, WriteTransaction,
 };
 use std::error::Error;
 use std::fmt;
+#[cfg(unix)]
+use std::fs::File;
+use std::io;
 use std::mem;
 use std::ops::Bound;
 use std::path::Path;
@@ -86,6 +90,10 @@ impl RedbStore {
     ///
     /// It cannot be read or written, is no file of redb's, or is open already.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, RedbError> {
+        let path = path.as_ref();
+        if !path.try_exists()? {
+            make_file(path)?;
+        }
         Self::on(Database::create(path)?)
     }
 
@@ -120,6 +128,28 @@ impl RedbStore {
         }
         Ok(transaction.commit()?)
     }
+}
+
+/// Makes the file aside and puts it in its place: redb refuses one that was not finished when the power failed.
+fn make_file(path: &Path) -> Result<(), RedbError> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut aside = tempfile::Builder::new();
+    aside.prefix(".redb-");
+    // As any other file is made, and not for its owner alone.
+    #[cfg(unix)]
+    aside.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let aside = aside.tempfile_in(folder)?;
+    let backend = FileBackend::new(aside.reopen()?)?;
+    Database::builder().create_with_backend(backend)?.close()?;
+    match aside.persist_noclobber(path) {
+        // Others were faster.
+        Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+        made => made.map_err(|error| error.error)?,
+    };
+    // Its name, too, outlives a failure of the power.
+    #[cfg(unix)]
+    File::open(folder)?.sync_all()?;
+    Ok(())
 }
 
 impl Transact for RedbStore {
@@ -356,7 +386,6 @@ impl Error for RedbError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io;
     use std::thread;
 
     /// What becomes of two steps that are made together, the second of which takes a name; and the name of the next.

@@ -5,6 +5,7 @@ use ixion::ManualClock;
 use ixion_retry::{Backoff, Counts, RedbStore, RetryQueue};
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
+use std::thread;
 use tempfile::TempDir;
 
 fn file() -> (TempDir, PathBuf) {
@@ -94,4 +95,25 @@ fn a_file_that_was_cut_off_is_refused() {
         OpenOptions::new().write(true).open(&file).unwrap().set_len(keep).unwrap();
         assert!(RedbStore::open(&file).is_err(), "{keep} of {length} bytes");
     }
+}
+
+/// What is there before would be refused for ever after a crash. redb writes its name last.
+#[test]
+fn a_file_is_whole_when_it_is_there() {
+    let (folder, _) = file();
+    for n in 0..20 {
+        let path = &folder.path().join(n.to_string());
+        thread::scope(|scope| {
+            let watcher = scope.spawn(move || {
+                loop {
+                    if let Ok(bytes) = fs::read(path) {
+                        break bytes;
+                    }
+                }
+            });
+            RedbStore::open(path).unwrap();
+            assert!(watcher.join().unwrap().starts_with(b"redb"), "the {n}th");
+        });
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 20, "something was left lying about");
 }
