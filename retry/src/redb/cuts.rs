@@ -185,7 +185,7 @@ fn step<S: Store>(store: &S, n: u64, hands: &mut Vec<Receipt>) -> Result<(), S::
             }
         }
         (6, _) => {
-            if let Some(receipt) = store.overdue(now, 1)?.first() {
+            if let Some((receipt, _)) = store.overdue(now, 1)?.first() {
                 let due = Tick::new(n + 1);
                 let settlement =
                     Settlement::Retry { due, delay: Duration::from_millis(1), failure: failure() };
