@@ -97,7 +97,7 @@ impl<S: Store> RetryQueue<S> {
     pub fn push(&self, payload: &[u8], delay: Duration) -> Result<ItemId, S::Error> {
         let shared = &self.shared;
         let now = shared.elapsed();
-        let due = shared.tick_after(now, delay);
+        let due = shared.due_after(now, delay);
         self.add(payload, New { due: Some(due), ..New::at(shared.tick(now)) })
     }
 
@@ -111,7 +111,7 @@ impl<S: Store> RetryQueue<S> {
     pub fn push_all<P: AsRef<[u8]>>(&self, items: &[(P, Duration)]) -> Result<Vec<ItemId>, S::Error> {
         let shared = &self.shared;
         let now = shared.elapsed();
-        let new = |delay| New { due: Some(shared.tick_after(now, delay)), ..New::at(shared.tick(now)) };
+        let new = |delay| New { due: Some(shared.due_after(now, delay)), ..New::at(shared.tick(now)) };
         let items: Vec<_> = items.iter().map(|(payload, delay)| (payload.as_ref(), new(*delay))).collect();
         if items.is_empty() {
             return Ok(Vec::new());
@@ -138,7 +138,7 @@ impl<S: Store> RetryQueue<S> {
         let failed = Failed { attempt, ..Failed::default() };
         // The store gives it a name only now, so there is no better salt.
         let (due, delay) = match shared.backoff.decide(failed, fastrand::u64(..)) {
-            Verdict::Retry(delay) => (Some(shared.tick_after(now, delay)), delay),
+            Verdict::Retry(delay) => (Some(shared.due_after(now, delay)), delay),
             Verdict::Dead(_) => (None, Duration::ZERO),
         };
         let failure = Failure::new(0, attempt, shared.tick(now), reason.into());

@@ -61,6 +61,12 @@ impl<S: Store> Shared<S> {
         self.clock.resolution().floor(now)
     }
 
+    /// When an item is due that is delayed for so long from now on. One that is not delayed may be taken at once, though
+    /// the tick has begun before it came.
+    pub(crate) fn due_after(&self, now: Duration, delay: Duration) -> Tick {
+        if delay.is_zero() { self.tick(now) } else { self.tick_after(now, delay) }
+    }
+
     pub(crate) fn tick_after(&self, now: Duration, span: Duration) -> Tick {
         self.clock.resolution().ceil(now.saturating_add(span))
     }
@@ -149,7 +155,7 @@ impl<S: Store> Shared<S> {
         match self.backoff.decide(failed, receipt.id.as_u64()) {
             Verdict::Retry(by_policy) => {
                 let delay = delay.unwrap_or(by_policy);
-                Settlement::Retry { due: self.tick_after(at, delay), delay, failure }
+                Settlement::Retry { due: self.due_after(at, delay), delay, failure }
             }
             Verdict::Dead(_) => Settlement::Bury(failure),
         }

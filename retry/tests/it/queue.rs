@@ -82,6 +82,15 @@ fn items_come_when_due_by_due_time_and_then_in_order_of_pushing<S: Store>(store:
     assert_eq!(bench.counts(), [0, 5, 0]);
 }
 
+fn what_is_not_delayed_is_there_at_once<S: Store>(store: S) {
+    let bench = Bench::new(store, Backoff::fixed(s(0)), usize::MAX);
+    bench.clock.advance(Duration::from_nanos(300_001));
+    bench.push("a", 0);
+    let taken = bench.take_one(60);
+    assert!(bench.queue.nack(&taken.receipt, "no").unwrap());
+    assert_eq!(text(&bench.take_one(60)), "a", "given back without a delay");
+}
+
 fn a_thousand_alike_of_one_moment_are_a_thousand<S: Store>(store: S) {
     let bench = Bench::new(store, Backoff::standard(), usize::MAX);
     let ids: Vec<ItemId> = (0..1000).map(|_| bench.push("same", 1)).collect();
@@ -351,6 +360,7 @@ macro_rules! scenarios {
     ($module:ident, $cases:expr, $store:expr) => {
         scenarios!($module, $cases, $store, [
             items_come_when_due_by_due_time_and_then_in_order_of_pushing,
+            what_is_not_delayed_is_there_at_once,
             a_thousand_alike_of_one_moment_are_a_thousand,
             attempts_count_however_they_fail_and_the_last_one_ends_in_the_dead_letter,
             a_redriven_item_has_a_fresh_budget_and_its_old_history,
