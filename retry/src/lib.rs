@@ -54,7 +54,7 @@ pub use memory::MemoryStore;
 pub use queue::{Builder, RetryQueue};
 #[cfg(feature = "redb")]
 pub use redb::{RedbError, RedbStore};
-pub use store::{New, Settlement, Store};
+pub use store::{Changed, New, Settlement, Store};
 
 /// The code of the README is run as a test.
 #[cfg(doctest)]

@@ -400,6 +400,7 @@ impl<S: Store> Builder<S> {
         let (latest, alarms) = (Mutex::default(), Mutex::default());
         let shared = Shared { store, backoff, max_in_flight, clock, latest, on_error, purgatory, alarms };
         let shared = Arc::new(shared);
+        shared.watch();
         // What the store had from before.
         shared.set_alarm(shared.now());
         RetryQueue { shared, expirer: None }

@@ -2,7 +2,7 @@
 
 use crate::backoff::{Backoff, Failed, Verdict};
 use crate::item::{Answer, Delivery, Failure, Receipt};
-use crate::store::{Effect, Settlement, Store};
+use crate::store::{Changed, Effect, Settlement, Store};
 use ixion::{BoxedOperation, Clock, DelayedOperation, Outcome, Purgatory, Tick};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
@@ -44,6 +44,16 @@ const AGAIN: Duration = Duration::from_secs(1);
 const NOT_IN_TIME: &str = "not acknowledged in time";
 
 impl<S: Store> Shared<S> {
+    /// Lets the store tell of what others change. It holds nothing of what it is a part of.
+    pub(crate) fn watch(self: &Arc<Self>) {
+        let shared = Arc::downgrade(self);
+        self.store.watch(Changed::new(move |effect| {
+            if let Some(shared) = shared.upgrade() {
+                shared.tell(shared.now(), [effect]);
+            }
+        }));
+    }
+
     /// The time. It stands still while the clock is behind what it has shown: what became due stays due, or those who
     /// were woken for it would find nothing, and no alarm would wake them again.
     pub(crate) fn elapsed(&self) -> Duration {
@@ -208,7 +218,7 @@ impl<S: Store> Shared<S> {
     }
 
     /// Takes back all that had run out by the time that it returns.
-    fn reap(&self) -> Result<Tick, S::Error> {
+    fn reap(self: &Arc<Self>) -> Result<Tick, S::Error> {
         let tick = self.now();
         loop {
             let overdue = self.store.overdue(tick, REAP)?;
@@ -218,9 +228,12 @@ impl<S: Store> Shared<S> {
                 (receipt, self.after_failure(&receipt, failed, None, NOT_IN_TIME.to_owned()))
             };
             let settlements: Vec<_> = overdue.into_iter().map(settle).collect();
-            let reaped = !settlements.is_empty() && self.store.reap_all(settlements, tick)?.contains(&true);
-            // Where none was left to this one, others are at it.
-            if !reaped {
+            if settlements.is_empty() {
+                return Ok(tick);
+            }
+            if !self.store.reap_all(settlements, tick)?.contains(&true) {
+                // None was left to this one, so others are at it; but they may be gone before they have looked for more.
+                self.look_again();
                 return Ok(tick);
             }
         }

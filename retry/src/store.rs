@@ -3,6 +3,8 @@
 use crate::item::{Counts, DeadLetter, Delivery, Failure, ItemId, Receipt};
 use ixion::Tick;
 use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Keeps the items of a [`RetryQueue`](crate::RetryQueue).
@@ -11,8 +13,7 @@ use std::time::Duration;
 /// store promises. Those of a batch are provided, and are several steps unless the store has a way to make one of them.
 /// Times are ticks of the queue's clock; a store reads no clock.
 ///
-/// After an error the step may have been made or not: the queue looks again a second later. It knows of no changes but its
-/// own: what another queue on the same store adds is taken, but wakes nobody here.
+/// After an error the step may have been made or not: the queue looks again a second later.
 pub trait Store: Send + Sync + 'static {
     /// Why a step was not made.
     type Error: Error + Send + Sync + 'static;
@@ -56,6 +57,14 @@ pub trait Store: Send + Sync + 'static {
     /// Returns how many items there are.
     fn counts(&self) -> Result<Counts, Self::Error>;
 
+    /// Is called once, when the queue is made. A store that others change too [tells](Changed) the queue of it; with one that
+    /// does not, what others add is taken, but wakes nobody here.
+    ///
+    /// What is provided does nothing: for a store that is one process's.
+    fn watch(&self, changed: Changed) {
+        drop(changed);
+    }
+
     /// Adds items, in this order, in one step.
     ///
     /// This is for a store to do. What is provided, here and for the batches below, makes a step of each, up to the first
@@ -80,6 +89,13 @@ pub trait Store: Send + Sync + 'static {
         settlements.into_iter().map(reap).collect()
     }
 }
+
+/// With which a store tells its queue of what others have changed: those that wait look, or an alarm is set for when they shall.
+///
+/// It holds nothing of the queue. It asks the store nothing before it returns, and may be called by any thread; in a queue that its owner
+/// [drives](crate::RetryQueue::drive) the time to the next drive may be shorter afterwards.
+#[derive(Clone)]
+pub struct Changed(Arc<dyn Fn(Effect) + Send + Sync>);
 
 /// What becomes of a delivered item.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,6 +142,28 @@ pub struct New {
     pub delay: Duration,
     /// How its last delivery elsewhere has failed.
     pub failure: Option<Failure>,
+}
+
+impl Changed {
+    pub(crate) fn new(tell: impl Fn(Effect) + Send + Sync + 'static) -> Self {
+        Changed(Arc::new(tell))
+    }
+
+    /// Something may be taken from that time on. There may be room in flight, if it is [`Tick::ZERO`].
+    pub fn due(&self, at: Tick) {
+        (self.0)(Effect { makes_room: false, due: Some(at), runs_out: None });
+    }
+
+    /// Something may run out then. Anything may have changed, if it is [`Tick::ZERO`].
+    pub fn runs_out(&self, at: Tick) {
+        (self.0)(Effect { makes_room: false, due: None, runs_out: Some(at) });
+    }
+}
+
+impl fmt::Debug for Changed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Changed").finish_non_exhaustive()
+    }
 }
 
 impl New {

@@ -1,10 +1,11 @@
-//! Stores that refuse, lie or panic.
+//! Stores that refuse, lie or panic; and one that others change.
 
 use crate::queue::{counts, pass, s};
 use crate::waiting::{Woken, poll};
 use ixion::{ManualClock, Tick};
 use ixion_retry::{
-    Backoff, Counts, DeadLetter, Delivery, ItemId, MemoryStore, New, Receipt, RetryQueue, Settlement, Store,
+    Backoff, Changed, Counts, DeadLetter, Delivery, ItemId, MemoryStore, New, Receipt, RetryQueue,
+    Settlement, Store,
 };
 use parking_lot::Mutex;
 use std::error::Error;
@@ -37,11 +38,11 @@ impl fmt::Display for NoAnswer {
 impl Error for NoAnswer {}
 
 #[derive(Clone)]
-struct Faulty(Arc<(MemoryStore, Mutex<Mood>)>);
+struct Faulty(Arc<(MemoryStore, Mutex<Mood>, Mutex<Vec<Changed>>)>);
 
 impl Faulty {
     fn new() -> Self {
-        Faulty(Arc::new((MemoryStore::new(), Mutex::new(Mood::Fine))))
+        Faulty(Arc::new((MemoryStore::new(), Mutex::new(Mood::Fine), Mutex::default())))
     }
 
     fn be(&self, mood: Mood) {
@@ -105,6 +106,9 @@ impl Store for Faulty {
     }
     fn counts(&self) -> Result<Counts, NoAnswer> {
         self.step(|store| made(store.counts()))
+    }
+    fn watch(&self, changed: Changed) {
+        self.0.2.lock().push(changed);
     }
 }
 
@@ -257,4 +261,40 @@ fn a_queue_that_is_dropped_by_its_own_hook_lets_go_of_all() {
     told.recv_timeout(s(60)).expect("it has waited for itself");
     // The hook goes with all that belongs to the queue.
     assert_eq!(told.recv_timeout(s(60)), Err(RecvTimeoutError::Disconnected), "something holds it");
+}
+
+#[test]
+fn a_queue_acts_on_what_its_store_tells_of_others() {
+    let setting = Setting::new(1);
+    let other = RetryQueue::builder(setting.store.clone()).backoff(Backoff::fixed(s(5)));
+    let other = other.clock(setting.clock.clone()).build();
+    let changed = setting.store.0.2.lock()[0].clone();
+    let woken = Arc::default();
+    let mut take = pin!(setting.queue.take(1, s(60), s(1000)));
+    assert_eq!((poll(take.as_mut(), &woken), setting.queue.time_to_next()), (None, Some(s(1000))));
+
+    other.push(b"x", s(0)).unwrap();
+    assert_eq!(woken.take(), 0, "nobody has said so");
+    changed.due(Tick::ZERO);
+    assert_eq!((woken.take(), poll(take, &woken)), (1, Some(1)));
+    changed.due(Tick::new(7_000));
+    assert_eq!(setting.queue.time_to_next(), Some(s(7)), "it looks when it is due");
+    changed.runs_out(Tick::new(6_000));
+    assert_eq!(setting.queue.time_to_next(), Some(s(6)));
+    other.push(b"y", s(0)).unwrap();
+    other.try_take(1, s(3)).unwrap();
+    setting.clock.advance(s(3));
+    changed.runs_out(Tick::ZERO);
+    setting.queue.drive();
+    assert_eq!(counts(&setting.queue), [1, 1, 0], "what has run out with the other is taken back here");
+}
+
+#[test]
+fn what_a_store_tells_a_queue_that_is_gone_is_nothing() {
+    let setting = Setting::new(1);
+    let changed = setting.store.0.2.lock()[0].clone();
+    drop(setting.queue);
+    assert_eq!(Arc::strong_count(&setting.store.0), 1, "it is not held");
+    changed.due(Tick::ZERO);
+    changed.runs_out(Tick::ZERO);
 }
