@@ -1,0 +1,251 @@
+//! What the loop and the client's callbacks share: what is held, what is being sent, and the troubles.
+
+use super::hold::{Commit, Counts, Failure, Hold, Kind, Parcel, Sent};
+use super::kafka::{self, Report};
+use super::record::{Place, Purpose, Record, Rules};
+use super::trouble::Troubles;
+use super::{complain, figures, note};
+use ixion::Clock;
+use ixion_retry::UnixClock;
+use parking_lot::Mutex;
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+
+/// See the module. Of its two locks the second is taken last.
+pub(crate) struct Desk {
+    pub(crate) rules: Arc<Rules>,
+    clock: UnixClock,
+    state: Mutex<State>,
+    troubles: Mutex<Troubles>,
+}
+
+struct State {
+    hold: Hold<UnixClock>,
+    sending: HashMap<usize, Parcel>,
+    last_id: usize,
+    reports: Receiver<Report>,
+    commits: u64,
+    failed_commits: u64,
+    /// What ends the relay.
+    fatal: Option<String>,
+}
+
+/// How things stand.
+#[derive(Clone, Debug)]
+pub(crate) struct Standing {
+    pub(crate) counts: Counts,
+    /// Of each partition that was ever read.
+    pub(crate) held: Vec<(Place, usize)>,
+    pub(crate) partitions: usize,
+    pub(crate) sending: usize,
+    pub(crate) commits: u64,
+    pub(crate) failed_commits: u64,
+    pub(crate) next_due: Option<Duration>,
+}
+
+/// The subjects of troubles that are no topic's.
+const BROKERS: &str = "brokers";
+const CLIENT: &str = "client";
+const COMMITS: &str = "commits";
+/// How long one look at the reports takes that wait for more.
+const LOOK: Duration = Duration::from_millis(10);
+
+impl Desk {
+    pub(crate) fn new(rules: Arc<Rules>, most: usize, reports: Receiver<Report>) -> Self {
+        let clock = UnixClock::new();
+        let state = State {
+            hold: Hold::new(clock, rules.clone(), most),
+            sending: HashMap::new(),
+            last_id: 0,
+            reports,
+            commits: 0,
+            failed_commits: 0,
+            fatal: None,
+        };
+        Desk { rules, clock, state: Mutex::new(state), troubles: Mutex::default() }
+    }
+
+    /// Holds a record. Returns whether its partition has room for another.
+    pub(crate) fn read(&self, record: Record) -> bool {
+        self.is_well(CLIENT);
+        self.state.lock().hold.read(record)
+    }
+
+    /// Gives the client what is due, and as much as it takes. Returns whether something is left.
+    pub(crate) fn send(&self, send: impl Fn(&Parcel, usize) -> KafkaResult<()>) -> bool {
+        let state = &mut *self.state.lock();
+        while let Some(parcel) = state.hold.next() {
+            state.last_id = state.last_id.wrapping_add(1);
+            match send(&parcel, state.last_id) {
+                Ok(()) => {
+                    state.sending.insert(state.last_id, parcel);
+                }
+                Err(error) if error.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull) => {
+                    state.hold.put_back(parcel);
+                    return true;
+                }
+                Err(error) => self.enter(state, parcel, Err(kafka::failure(&error))),
+            }
+        }
+        false
+    }
+
+    /// Enters what has become of what was sent; waits so long for a first report.
+    /// Returns whether there was one.
+    pub(crate) fn reports(&self, wait: Duration) -> bool {
+        let state = &mut *self.state.lock();
+        let mut report = state.reports.recv_timeout(wait).ok();
+        let is_one = report.is_some();
+        while let Some((id, result)) = report {
+            if let Some(parcel) = state.sending.remove(&id) {
+                self.enter(state, parcel, result);
+            }
+            report = state.reports.try_recv().ok();
+        }
+        is_one
+    }
+
+    fn enter(&self, state: &mut State, parcel: Parcel, result: Result<(), Failure>) {
+        let to = parcel.plan.to.clone();
+        let is_dead = matches!(parcel.plan.purpose, Purpose::Dead(..));
+        let (place, offset) = (&parcel.record.place, parcel.record.offset);
+        match &result {
+            Ok(()) => {
+                self.is_well(BROKERS);
+                self.is_well(&to);
+                if parcel.failures > 0 {
+                    self.is_well(&format!("{to} and {place} at {offset}"));
+                }
+            }
+            Err(Failure { kind: Kind::TooLarge, .. }) if !parcel.is_alone => {}
+            Err(Failure { kind: Kind::Transient, error }) => {
+                self.is_ill(&to, &format!("what is sent there fails, and is sent again: {error}"));
+            }
+            Err(Failure { error, .. }) if is_dead => {
+                let subject = format!("{to} and {place} at {offset}");
+                self.is_ill(&subject, &format!("it is not taken, stays, and is sent again: {error}"));
+            }
+            // Said once: that others are taken does not end it.
+            Err(Failure { error, .. }) => {
+                let dead = &self.rules.dead_letter_topic;
+                self.is_ill(&format!("{to} ({error})"), &format!("what it does not take goes to {dead}"));
+            }
+        }
+        if let Sent::Republished(late) = state.hold.sent(parcel, result) {
+            figures::late(late);
+        }
+    }
+
+    pub(crate) fn assign(&self, offsets: Vec<(Place, Option<(u64, String)>)>) {
+        let mut names = Vec::new();
+        let state = &mut *self.state.lock();
+        for (place, committed) in offsets {
+            self.is_well(&place.topic);
+            names.push(place.to_string());
+            state.hold.assign(&place, committed);
+        }
+        for subject in [BROKERS, CLIENT] {
+            self.is_well(subject);
+        }
+        note(&format!("assigned: {}", names.join(", ")));
+    }
+
+    /// Takes partitions away: waits up to so long for what is being sent from them. Returns what is to be committed.
+    pub(crate) fn revoke(&self, places: &[Place], wait: Duration) -> Vec<Commit> {
+        let until = Instant::now() + wait;
+        self.with(|hold| places.iter().for_each(|place| hold.release(place)));
+        while self.with(|hold| places.iter().any(|place| hold.sending(place) > 0)) && Instant::now() < until {
+            self.reports(LOOK);
+        }
+        if !places.is_empty() {
+            let names: Vec<_> = places.iter().map(Place::to_string).collect();
+            note(&format!("revoked: {}", names.join(", ")));
+        }
+        self.with(|hold| places.iter().filter_map(|place| hold.revoke(place)).collect())
+    }
+
+    /// Enters how the commit of a partition has ended.
+    pub(crate) fn committed(&self, place: &Place, error: Option<&KafkaError>) {
+        let state = &mut *self.state.lock();
+        match error {
+            None => {
+                state.commits += 1;
+                self.is_well(COMMITS);
+            }
+            Some(error) => {
+                state.failed_commits += 1;
+                let is_too_long =
+                    error.rdkafka_error_code() == Some(RDKafkaErrorCode::OffsetMetadataTooLarge);
+                state.hold.not_committed(place, is_too_long);
+                self.is_ill(COMMITS, &format!("they fail, and are made again: {}", kafka::text(error)));
+            }
+        }
+    }
+
+    /// Enters what librdkafka says of itself.
+    pub(crate) fn client_error(&self, error: &KafkaError, reason: &str) {
+        match error.rdkafka_error_code() {
+            // One broker alone: there may be others.
+            Some(RDKafkaErrorCode::BrokerTransportFailure) => {}
+            Some(RDKafkaErrorCode::AllBrokersDown | RDKafkaErrorCode::Resolve) => {
+                self.is_ill(BROKERS, &format!("none can be reached, waiting: {reason}"));
+            }
+            Some(RDKafkaErrorCode::UnknownTopicOrPartition) => {
+                let topic = self.rules.topics.iter().find(|topic| reason.contains(&format!(": {topic}:")));
+                let subject = topic.map_or(CLIENT, |topic| topic);
+                self.is_ill(subject, &format!("there is no such topic, waiting: {reason}"));
+            }
+            Some(RDKafkaErrorCode::Fatal) => self.state.lock().fatal = Some(reason.to_owned()),
+            _ => self.is_ill(CLIENT, &format!("{}: {reason}", kafka::text(error))),
+        }
+    }
+
+    pub(crate) fn is_ill(&self, subject: &str, what: &str) {
+        if self.troubles.lock().ill(subject, self.clock.elapsed()) {
+            complain(&format!("{subject}: {what}"));
+        }
+    }
+
+    fn is_well(&self, subject: &str) {
+        let mut troubles = self.troubles.lock();
+        if !troubles.is_empty() {
+            troubles.well(subject);
+        }
+    }
+
+    /// Says what is over.
+    pub(crate) fn say_what_is_over(&self) {
+        let lines = self.troubles.lock().over(self.clock.elapsed());
+        lines.iter().for_each(|line| complain(line));
+    }
+
+    pub(crate) fn standing(&self) -> Standing {
+        let state = self.state.lock();
+        Standing {
+            counts: state.hold.counts(),
+            held: state.hold.held().collect(),
+            partitions: state.hold.places().count(),
+            sending: state.sending.len(),
+            commits: state.commits,
+            failed_commits: state.failed_commits,
+            next_due: state.hold.time_to_next(),
+        }
+    }
+
+    /// How many records are being sent.
+    pub(crate) fn sending(&self) -> usize {
+        self.state.lock().sending.len()
+    }
+
+    pub(crate) fn fatal(&self) -> Option<String> {
+        self.state.lock().fatal.clone()
+    }
+
+    /// Calls with what is held.
+    pub(crate) fn with<T>(&self, call: impl FnOnce(&mut Hold<UnixClock>) -> T) -> T {
+        call(&mut self.state.lock().hold)
+    }
+}

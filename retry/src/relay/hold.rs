@@ -1,0 +1,426 @@
+//! What is held: records that were read, until they are due; and of each partition what may be committed.
+//!
+//! This is the core of the relay. It knows no client: records come in, what is to be sent comes out, reports of sending come
+//! in, and what is to be committed comes out. Its time is an [`ixion::Clock`], since the epoch.
+//!
+//! A held record is an operation in a purgatory, on the key of its partition: its expiry puts it where
+//! [`next`](Hold::next) takes it from, and a partition that is taken away cancels all that are on its key. Which offsets are
+//! not finished is kept by [`Leases`], whose leases never run out here: one is acknowledged when the broker has acknowledged
+//! the record where it went, or nothing will. A lease of an earlier assignment acknowledges nothing.
+
+use super::commit;
+use super::record::{Cause, Millis, Place, Plan, Purpose, Record, Rules};
+use ixion::{Clock, DelayedOperation, Outcome, Purgatory};
+use ixion_retry::{Backoff, Lease, Leases};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Records that wait, and partitions.
+pub(crate) struct Hold<C> {
+    clock: C,
+    rules: Arc<Rules>,
+    /// How many records of a partition may be unfinished.
+    most: usize,
+    /// How long a record waits that could not be sent.
+    again: Backoff,
+    waiting: Purgatory<Place, Waiting>,
+    due: Due,
+    books: BTreeMap<Place, Books<C>>,
+    counts: Counts,
+}
+
+/// A record on its way, from when it was read until it is acknowledged where it went.
+#[derive(Debug)]
+pub(crate) struct Parcel {
+    pub(crate) record: Record,
+    pub(crate) plan: Plan,
+    lease: Lease,
+    assignment: u64,
+    /// How often it could not be sent.
+    pub(crate) failures: u32,
+    /// Whether it is to be sent in a batch of its own: one that it was in was too large.
+    pub(crate) is_alone: bool,
+}
+
+/// Why a record could not be sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) kind: Kind,
+    pub(crate) error: String,
+}
+
+/// Whether a record that could not be sent may be sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// After a while.
+    Transient,
+    /// The batch that it was in was too large: by itself it may be taken.
+    TooLarge,
+    /// There it never will be taken.
+    Permanent,
+}
+
+/// What became of a record that was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// It is where it should be again, so long after it was due.
+    Republished(Duration),
+    /// It is in the dead letter topic.
+    Dead(Cause),
+    /// It is sent again, later or elsewhere.
+    Again,
+    /// Its partition is another's by now, or was assigned anew.
+    Stale,
+}
+
+/// An offset to commit, and its note.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Commit {
+    pub(crate) place: Place,
+    pub(crate) offset: u64,
+    pub(crate) note: String,
+}
+
+/// What was done since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) read: u64,
+    /// Of these, passed over: they were republished before the restart.
+    pub(crate) passed_over: u64,
+    pub(crate) republished: u64,
+    pub(crate) dead: [u64; Cause::ALL.len()],
+    /// Sends that failed.
+    pub(crate) failed: u64,
+}
+
+/// A partition's books. They stay when it is taken away, so that old leases do not come to hold again.
+struct Books<C> {
+    is_ours: bool,
+    /// How often it was taken over or taken away.
+    assignment: u64,
+    leases: Leases<C>,
+    /// The offset behind the last that was read since the assignment, and behind the committed one.
+    next: Option<u64>,
+    /// What the note of the committed offset had as done.
+    restored: VecDeque<Range<u64>>,
+    /// What the broker has.
+    committed: Option<(u64, String)>,
+    longest_note: usize,
+}
+
+type Due = Arc<Mutex<VecDeque<Parcel>>>;
+
+/// A record that waits until it is due.
+struct Waiting {
+    parcel: Parcel,
+    due: Due,
+}
+
+impl DelayedOperation for Waiting {
+    fn try_complete(&mut self) -> bool {
+        false
+    }
+
+    fn on_complete(self, outcome: Outcome) {
+        if outcome == Outcome::Expired {
+            self.due.lock().push_back(self.parcel);
+        }
+    }
+}
+
+/// Without end: acknowledgements come from the broker, or do not come.
+const FOR_EVER: Duration = Duration::MAX;
+/// Between the attempts to send a record that could not be sent.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+impl<C: Clock + Clone + 'static> Hold<C> {
+    pub(crate) fn new(clock: C, rules: Arc<Rules>, most: usize) -> Self {
+        let again = Backoff::exponential(FIRST_PAUSE, 2.0, LONGEST_PAUSE).expect("2 is a factor");
+        // One shard: the order is by due time, and one thread is all that comes.
+        let waiting = Purgatory::builder("relay").shards(1).clock(clock.clone()).build();
+        Hold {
+            clock,
+            rules,
+            most,
+            again,
+            waiting,
+            due: Due::default(),
+            books: BTreeMap::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Takes over a partition, from the offset that is committed and its note.
+    pub(crate) fn assign(&mut self, place: &Place, committed: Option<(u64, String)>) {
+        self.forget(place);
+        let leases = || Leases::new(self.clock.clone(), Backoff::default(), usize::MAX);
+        let books = self.books.entry(place.clone()).or_insert_with(|| Books::new(leases()));
+        books.is_ours = true;
+        books.assignment += 1;
+        books.start(committed.as_ref().map(|(offset, _)| *offset));
+        if let Some((offset, note)) = &committed {
+            books.restored = commit::read(*offset, note).into();
+        }
+        books.committed = committed;
+    }
+
+    /// Holds a record until it is due. Returns whether its partition has room for another: if not, the caller reads no
+    /// more of it until [`has_room`](Self::has_room).
+    pub(crate) fn read(&mut self, record: Record) -> bool {
+        let Some(books) = self.books.get_mut(&record.place).filter(|books| books.is_ours) else {
+            return true; // What comes late of a partition that was taken away is another's.
+        };
+        self.counts.read += 1;
+        let offset = record.offset;
+        let lease = match books.leases.deliver(offset, FOR_EVER) {
+            Ok(lease) => lease,
+            // The log was cut off, or the topic is a new one of the same name.
+            Err(_) => {
+                books.start(Some(offset));
+                let Ok(lease) = books.leases.deliver(offset, FOR_EVER) else { return true };
+                lease
+            }
+        };
+        books.next = Some(offset.saturating_add(1));
+        if books.was_done(offset) {
+            books.leases.ack(lease);
+            self.counts.passed_over += 1;
+            return true;
+        }
+        let assignment = books.assignment;
+        let plan = self.rules.plan(&record, millis(self.clock.elapsed()));
+        let place = record.place.clone();
+        let due = Duration::from_millis(plan.due);
+        self.wait(&place, Parcel { record, plan, lease, assignment, failures: 0, is_alone: false }, due);
+        self.has_room(&place)
+    }
+
+    /// Takes the next record that is to be sent now, by due time.
+    pub(crate) fn next(&mut self) -> Option<Parcel> {
+        if self.due.lock().is_empty() {
+            while self.waiting.expire().more {}
+        }
+        self.due.lock().pop_front()
+    }
+
+    /// Puts back what [`next`](Self::next) gave out and could not be handed over.
+    pub(crate) fn put_back(&mut self, parcel: Parcel) {
+        self.due.lock().push_front(parcel);
+    }
+
+    /// Enters what became of a record that was sent.
+    pub(crate) fn sent(&mut self, mut parcel: Parcel, result: Result<(), Failure>) -> Sent {
+        let now = self.clock.elapsed();
+        let books = self.books.get_mut(&parcel.record.place);
+        let Some(books) = books.filter(|books| books.assignment == parcel.assignment) else {
+            return Sent::Stale;
+        };
+        let Err(failure) = result else {
+            // If the log was cut off meanwhile there is nothing to be acknowledged.
+            books.leases.ack(parcel.lease);
+            return match parcel.plan.purpose {
+                Purpose::Again(_) => {
+                    self.counts.republished += 1;
+                    Sent::Republished(now.saturating_sub(Duration::from_millis(parcel.plan.due)))
+                }
+                Purpose::Dead(cause, _) => {
+                    self.counts.dead[cause as usize] += 1;
+                    Sent::Dead(cause)
+                }
+            };
+        };
+        self.counts.failed += 1;
+        if !books.is_ours {
+            return Sent::Stale;
+        }
+        let place = parcel.record.place.clone();
+        if failure.kind == Kind::TooLarge && !parcel.is_alone {
+            parcel.is_alone = true;
+            self.wait(&place, parcel, now);
+        } else if failure.kind != Kind::Transient && matches!(parcel.plan.purpose, Purpose::Again(_)) {
+            parcel.plan.refused(&self.rules, &failure.error);
+            self.wait(&place, parcel, now);
+        } else {
+            parcel.failures = parcel.failures.saturating_add(1);
+            let pause = self.again.delay(parcel.failures);
+            self.wait(&place, parcel, now.saturating_add(pause));
+        }
+        Sent::Again
+    }
+
+    /// Lets go of what waits of a partition that is taken away. What is being sent may still be acknowledged, until
+    /// [`revoke`](Self::revoke).
+    pub(crate) fn release(&mut self, place: &Place) {
+        self.forget(place);
+        if let Some(books) = self.books.get_mut(place) {
+            books.is_ours = false;
+        }
+    }
+
+    /// Ends the assignment of a partition. Returns what is to be committed before another has it.
+    pub(crate) fn revoke(&mut self, place: &Place) -> Option<Commit> {
+        self.release(place);
+        let books = self.books.get_mut(place)?;
+        let commit = books.commit(place);
+        books.assignment += 1;
+        books.start(None);
+        commit
+    }
+
+    /// Returns what is to be committed, and takes it for committed.
+    pub(crate) fn commits(&mut self) -> Vec<Commit> {
+        let ours = self.books.iter_mut().filter(|(_, books)| books.is_ours);
+        ours.filter_map(|(place, books)| books.commit(place)).collect()
+    }
+
+    /// Says that a commit has failed: it is done again. If its note was too long, the next is shorter.
+    pub(crate) fn not_committed(&mut self, place: &Place, is_too_long: bool) {
+        if let Some(books) = self.books.get_mut(place) {
+            books.committed = None;
+            if is_too_long {
+                books.longest_note /= 2;
+            }
+        }
+    }
+
+    /// Whether another record of the partition may be read.
+    pub(crate) fn has_room(&self, place: &Place) -> bool {
+        self.unfinished(place) < self.most
+    }
+
+    /// Whether so many may be read that it pays to begin again.
+    pub(crate) fn has_much_room(&self, place: &Place) -> bool {
+        self.unfinished(place) <= self.most - self.most.div_ceil(8)
+    }
+
+    /// How many records of the partition are not finished.
+    pub(crate) fn unfinished(&self, place: &Place) -> usize {
+        self.books.get(place).map_or(0, |books| books.leases.len())
+    }
+
+    /// How many of these do not wait, but are being sent.
+    pub(crate) fn sending(&self, place: &Place) -> usize {
+        self.unfinished(place).saturating_sub(self.waiting.watcher_count(place))
+    }
+
+    pub(crate) fn is_ours(&self, place: &Place) -> bool {
+        self.books.get(place).is_some_and(|books| books.is_ours)
+    }
+
+    /// The partitions that are read.
+    pub(crate) fn places(&self) -> impl Iterator<Item = &Place> {
+        self.books.iter().filter(|(_, books)| books.is_ours).map(|(place, _)| place)
+    }
+
+    /// How many records are held, of each partition that was ever read.
+    pub(crate) fn held(&self) -> impl Iterator<Item = (Place, usize)> {
+        self.books.iter().map(|(place, books)| (place.clone(), books.leases.len()))
+    }
+
+    /// How long it takes until [`next`](Self::next) may have something.
+    pub(crate) fn time_to_next(&self) -> Option<Duration> {
+        match self.due.lock().is_empty() {
+            true => self.waiting.time_to_next(),
+            false => Some(Duration::ZERO),
+        }
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Gives the metrics of the purgatory to the recorder.
+    pub(crate) fn publish(&self) {
+        ixion::telemetry::publish(&self.waiting);
+    }
+
+    fn wait(&self, place: &Place, parcel: Parcel, until: Duration) {
+        let timeout = until.saturating_sub(self.clock.elapsed());
+        let waiting = Waiting { parcel, due: self.due.clone() };
+        // It has no capacity and is never shut down, so nothing is rejected.
+        let rejected = self.waiting.try_complete_else_watch(waiting, timeout, [place.clone()]).err();
+        debug_assert!(rejected.is_none(), "the purgatory rejects a record");
+    }
+
+    /// Drops what waits of a partition, and what is due.
+    fn forget(&mut self, place: &Place) {
+        let _ = self.waiting.cancel_for_key(place);
+        self.due.lock().retain(|parcel| parcel.record.place != *place);
+    }
+}
+
+impl Counts {
+    pub(crate) fn all_dead(&self) -> u64 {
+        self.dead.iter().sum()
+    }
+}
+
+impl<C: Clock> Books<C> {
+    fn new(leases: Leases<C>) -> Self {
+        Books {
+            is_ours: false,
+            assignment: 0,
+            leases,
+            next: None,
+            restored: VecDeque::new(),
+            committed: None,
+            longest_note: commit::LONGEST,
+        }
+    }
+
+    /// Begins anew at an offset, or at whatever is read first. Earlier leases hold no more.
+    fn start(&mut self, offset: Option<u64>) {
+        self.leases.assign(offset.unwrap_or(0));
+        self.next = None;
+        self.restored.clear();
+    }
+
+    /// Whether the record that is read now was done before the assignment. Offsets rise, so what lies below is over.
+    fn was_done(&mut self, offset: u64) -> bool {
+        while self.restored.pop_front_if(|range| range.end <= offset).is_some() {}
+        self.restored.front().is_some_and(|range| range.contains(&offset))
+    }
+
+    /// What is to be committed, if it is not what the broker has.
+    fn commit(&mut self, place: &Place) -> Option<Commit> {
+        let offset = self.leases.committable();
+        let next = self.next?;
+        let mut done = commit::between(self.leases.unfinished(), offset, next);
+        done.extend(
+            self.restored
+                .iter()
+                .filter(|range| range.end > next)
+                .map(|range| range.start.max(next)..range.end),
+        );
+        let note = commit::write(offset, &join(done), self.longest_note);
+        let is_new = self.committed.as_ref().is_none_or(|(at, said)| *at != offset || *said != note);
+        is_new.then(|| {
+            self.committed = Some((offset, note.clone()));
+            Commit { place: place.clone(), offset, note }
+        })
+    }
+}
+
+/// Joins ranges that touch.
+fn join(ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    let mut joined: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match joined.last_mut() {
+            Some(last) if last.end == range.start => last.end = range.end,
+            _ => joined.push(range),
+        }
+    }
+    joined
+}
+
+fn millis(time: Duration) -> Millis {
+    Millis::try_from(time.as_millis()).unwrap_or(Millis::MAX)
+}
+
+#[cfg(test)]
+#[path = "hold_tests.rs"]
+mod tests;

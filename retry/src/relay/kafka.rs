@@ -1,0 +1,349 @@
+//! The edge to librdkafka: its settings, its records, its errors and its callbacks. What is decided is decided elsewhere.
+
+use super::config::{Config, Setting, Wrong};
+use super::desk::Desk;
+use super::hold::{Commit, Failure, Kind, Parcel};
+use super::record::{Header, Headers, Place, Record, Rules};
+use rdkafka::client::ClientContext;
+use rdkafka::config::{ClientConfig, FromClientConfigAndContext, RDKafkaLogLevel};
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance};
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
+use rdkafka::message::{
+    BorrowedMessage, DeliveryResult, Header as KafkaHeader, Headers as _, Message, OwnedHeaders,
+};
+use rdkafka::producer::{BaseProducer, BaseRecord, ProducerContext, ThreadedProducer};
+use rdkafka::{Offset, TopicPartitionList};
+use std::cell::Cell;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+/// What the relay sets if the configuration does not.
+const DEFAULTS: [(&str, &str); 4] = [
+    ("client.id", "ixion-relay"),
+    // A topic that is made later is seen by then.
+    ("topic.metadata.refresh.interval.ms", "10000"),
+    ("socket.keepalive.enable", "true"),
+    ("log.connection.close", "false"),
+];
+const READING: [(&str, &str); 4] = [
+    // What is in a retry topic was put there to be delivered.
+    ("auto.offset.reset", "earliest"),
+    // What a partition holds stays held when another joins the group.
+    ("partition.assignment.strategy", "cooperative-sticky"),
+    // Beside what is held: for each partition.
+    ("queued.max.messages.kbytes", "16384"),
+    ("fetch.wait.max.ms", "100"),
+];
+const WRITING: [(&str, &str); 5] = [
+    ("acks", "all"),
+    ("enable.idempotence", "true"),
+    // Keys go to the partition where a Java producer puts them.
+    ("partitioner", "murmur2_random"),
+    // What was read must not be too large to be written: the broker decides.
+    ("message.max.bytes", "1000000000"),
+    ("topic.metadata.propagation.max.ms", "10000"),
+];
+/// How long a rebalance waits for the offsets that are committed.
+const COMMITTED: Duration = Duration::from_secs(10);
+/// How long it waits for what is being sent from a partition that is taken away.
+const LAST_REPORTS: Duration = Duration::from_secs(1);
+
+pub(crate) type Reader = BaseConsumer<Reading>;
+pub(crate) type Writer = ThreadedProducer<Writing>;
+/// Which parcel it was, and how sending it has ended.
+pub(crate) type Report = (usize, Result<(), Failure>);
+
+/// The consumer's callbacks.
+pub(crate) struct Reading {
+    pub(crate) desk: Arc<Desk>,
+}
+
+/// The producer's callbacks.
+pub(crate) struct Writing {
+    pub(crate) desk: Arc<Desk>,
+    pub(crate) reports: Sender<Report>,
+}
+
+/// Asks librdkafka about each of its settings, and about all of them together.
+pub(crate) fn check(config: &Config) -> Result<(), Wrong> {
+    for Setting { key, value, line } in &config.kafka {
+        let result = ClientConfig::new().set(key, value).create_native_config();
+        if let Err(error) = result {
+            let what = match error {
+                KafkaError::ClientConfig(_, what, ..) => what,
+                other => other.to_string(),
+            };
+            return Err(Wrong { line: Some(*line), what: format!("kafka.{key:?}: {what}") });
+        }
+    }
+    // Clients that know no broker connect to none.
+    let check = |settings: &mut ClientConfig| settings.remove("bootstrap.servers").clone();
+    let producer = check(&mut writing(config)).create::<BaseProducer>().map(drop);
+    let consumer = check(&mut reading(config)).create::<BaseConsumer>().map(drop);
+    producer.and(consumer).map_err(|error| Wrong { line: None, what: format!("kafka: {error}") })
+}
+
+/// Makes the consumer, which has not subscribed yet.
+pub(crate) fn reader(config: &Config, context: Reading) -> KafkaResult<Reader> {
+    BaseConsumer::from_config_and_context(&reading(config), context)
+}
+
+/// Makes a producer; one that is `alone` sends each record in a batch of its own.
+pub(crate) fn writer(config: &Config, context: Writing, is_alone: bool) -> KafkaResult<Writer> {
+    let mut settings = writing(config);
+    if is_alone {
+        settings.set("batch.num.messages", "1");
+    }
+    ThreadedProducer::from_config_and_context(&settings, context)
+}
+
+/// All that librdkafka is told of its own settings, for either side.
+pub(crate) fn defaults() -> impl Iterator<Item = (&'static str, &'static str)> {
+    DEFAULTS.into_iter().chain(READING).chain(WRITING)
+}
+
+fn reading(config: &Config) -> ClientConfig {
+    let mut settings = settings(config, &READING);
+    settings.set("group.id", &config.group);
+    settings.set("enable.auto.commit", "false").set("enable.auto.offset.store", "false");
+    settings
+}
+
+fn writing(config: &Config) -> ClientConfig {
+    settings(config, &WRITING)
+}
+
+fn settings(config: &Config, more: &[(&str, &str)]) -> ClientConfig {
+    let mut settings = ClientConfig::new();
+    for (key, value) in DEFAULTS.iter().chain(more) {
+        settings.set(*key, *value);
+    }
+    for Setting { key, value, .. } in &config.kafka {
+        settings.set(key, value);
+    }
+    settings.set("bootstrap.servers", &config.brokers);
+    settings.set_log_level(RDKafkaLogLevel::Emerg);
+    settings
+}
+
+/// Takes a record out of the client.
+pub(crate) fn record(rules: &Rules, message: &BorrowedMessage<'_>) -> Record {
+    let topic = message.topic();
+    let known = rules.topics.iter().find(|known| ***known == *topic);
+    Record {
+        place: Place {
+            topic: known.map_or_else(|| topic.into(), Arc::clone),
+            partition: message.partition(),
+        },
+        // Neither is below zero.
+        offset: u64::try_from(message.offset()).unwrap_or(0),
+        timestamp: message.timestamp().to_millis().and_then(|millis| u64::try_from(millis).ok()),
+        key: message.key().map(<[u8]>::to_vec),
+        value: message.payload().map(<[u8]>::to_vec),
+        headers: headers(message),
+    }
+}
+
+fn headers(message: &BorrowedMessage<'_>) -> Headers {
+    let Some(headers) = message.headers() else { return Headers::Read(Vec::new()) };
+    let owned = |header: KafkaHeader<'_, &[u8]>| Header {
+        name: header.key.to_owned(),
+        value: header.value.map(<[u8]>::to_vec),
+    };
+    match quietly(|| headers.iter().map(owned).collect()) {
+        Some(headers) => Headers::Read(headers),
+        None => Headers::Unreadable(Box::new(headers.detach())),
+    }
+}
+
+/// Gives a record to the client. `Err`: not now, or not at all.
+pub(crate) fn send(writer: &Writer, rules: &Rules, parcel: &Parcel, id: usize) -> KafkaResult<()> {
+    let (without, with) = rules.changes(&parcel.record, &parcel.plan);
+    let insert = |headers: OwnedHeaders, header: &Header| {
+        headers.insert(KafkaHeader { key: &header.name, value: header.value.as_deref() })
+    };
+    let kept = match &parcel.record.headers {
+        Headers::Read(headers) => {
+            let kept = headers.iter().filter(|header| !without.contains(&header.name.as_str()));
+            kept.fold(OwnedHeaders::new_with_capacity(headers.len() + with.len()), insert)
+        }
+        Headers::Unreadable(copy) => copy.downcast_ref::<OwnedHeaders>().cloned().unwrap_or_default(),
+    };
+    let record = BaseRecord {
+        topic: &parcel.plan.to,
+        partition: None,
+        payload: parcel.record.value.as_deref(),
+        key: parcel.record.key.as_deref(),
+        timestamp: None,
+        headers: Some(with.iter().fold(kept, insert)),
+        delivery_opaque: id,
+    };
+    writer.send(record).map_err(|(error, _)| error)
+}
+
+/// Commits, with the notes.
+pub(crate) fn commit(reader: &Reader, commits: &[Commit], mode: CommitMode) -> KafkaResult<()> {
+    if commits.is_empty() {
+        return Ok(());
+    }
+    let mut list = TopicPartitionList::with_capacity(commits.len());
+    for Commit { place, offset, note } in commits {
+        let mut entry = list.add_partition(&place.topic, place.partition);
+        entry.set_offset(Offset::Offset(i64::try_from(*offset).unwrap_or(i64::MAX)))?;
+        entry.set_metadata(note);
+    }
+    reader.commit(&list, mode)
+}
+
+/// A list of partitions, for the client.
+pub(crate) fn list<'a>(places: impl IntoIterator<Item = &'a Place>) -> TopicPartitionList {
+    let mut list = TopicPartitionList::new();
+    for place in places {
+        list.add_partition(&place.topic, place.partition);
+    }
+    list
+}
+
+fn places(list: &TopicPartitionList) -> Vec<Place> {
+    let place = |topic: &str, partition| Place { topic: topic.into(), partition };
+    list.elements().iter().map(|entry| place(entry.topic(), entry.partition())).collect()
+}
+
+/// What an error means for the record that it stands for.
+pub(crate) fn failure(error: &KafkaError) -> Failure {
+    use RDKafkaErrorCode as Code;
+    let kind = match error.rdkafka_error_code() {
+        Some(Code::MessageSizeTooLarge | Code::MessageBatchTooLarge | Code::InvalidMessageSize) => {
+            Kind::TooLarge
+        }
+        Some(
+            Code::UnknownTopic
+            | Code::UnknownTopicOrPartition
+            | Code::UnknownPartition
+            | Code::InvalidTopic
+            | Code::TopicAuthorizationFailed
+            | Code::InvalidTimestamp
+            | Code::UnsupportedForMessageFormat
+            | Code::PolicyViolation
+            | Code::InvalidRecord
+            | Code::InvalidArgument,
+        ) => Kind::Permanent,
+        _ => Kind::Transient,
+    };
+    Failure { kind, error: text(error) }
+}
+
+/// The error's own text, without what the client was about.
+pub(crate) fn text(error: &KafkaError) -> String {
+    error.rdkafka_error_code().map_or_else(|| error.to_string(), |code| code.to_string())
+}
+
+impl ClientContext for Reading {
+    fn error(&self, error: KafkaError, reason: &str) {
+        self.desk.client_error(&error, reason);
+    }
+}
+
+impl ConsumerContext for Reading {
+    fn pre_rebalance(&self, reader: &Reader, rebalance: &Rebalance<'_>) {
+        match rebalance {
+            Rebalance::Assign(list) => self.assign(reader, list),
+            Rebalance::Revoke(list) => self.revoke(reader, &places(list)),
+            Rebalance::Error(error) => self.desk.is_ill("the group", &error.to_string()),
+        }
+    }
+
+    fn post_rebalance(&self, reader: &Reader, rebalance: &Rebalance<'_>) {
+        if let Rebalance::Assign(list) = rebalance {
+            // A partition that was paused when it was taken away may come back so.
+            if let Err(error) = reader.resume(list) {
+                self.desk.is_ill("the group", &error.to_string());
+            }
+        }
+    }
+
+    fn commit_callback(&self, result: KafkaResult<()>, list: &TopicPartitionList) {
+        let all = result.as_ref().err();
+        for (place, entry) in places(list).iter().zip(list.elements()) {
+            let error = all.cloned().or(entry.error().err());
+            self.desk.committed(place, error.as_ref());
+        }
+    }
+}
+
+impl Reading {
+    fn assign(&self, reader: &Reader, list: &TopicPartitionList) {
+        if list.count() == 0 {
+            return;
+        }
+        let committed = reader.committed_offsets(list.clone(), COMMITTED);
+        if let Err(error) = &committed {
+            // The client finds them by itself; what is lost is the notes.
+            self.desk.is_ill("offsets", &format!("cannot be read: {}", text(error)));
+        }
+        let mut offsets = Vec::new();
+        for entry in committed.as_ref().unwrap_or(list).elements() {
+            let place = Place { topic: entry.topic().into(), partition: entry.partition() };
+            let offset = match entry.offset() {
+                Offset::Offset(offset) => u64::try_from(offset).ok(),
+                _ => None,
+            };
+            // Metadata of another program need not be text, and the client's own reading of it demands that.
+            let note = || quietly(|| entry.metadata().to_owned()).unwrap_or_default();
+            offsets.push((place, offset.map(|offset| (offset, note()))));
+        }
+        self.desk.assign(offsets);
+    }
+
+    fn revoke(&self, reader: &Reader, places: &[Place]) {
+        let is_lost = reader.assignment_lost();
+        let commits = self.desk.revoke(places, if is_lost { Duration::ZERO } else { LAST_REPORTS });
+        if is_lost {
+            return; // Others may have them by now.
+        }
+        if let Err(error) = commit(reader, &commits, CommitMode::Sync) {
+            self.desk.is_ill("commits", &text(&error));
+        }
+    }
+}
+
+impl ClientContext for Writing {
+    fn error(&self, error: KafkaError, reason: &str) {
+        self.desk.client_error(&error, reason);
+    }
+}
+
+impl ProducerContext for Writing {
+    type DeliveryOpaque = usize;
+
+    fn delivery(&self, result: &DeliveryResult<'_>, id: usize) {
+        let result = result.as_ref().map(drop).map_err(|(error, _)| failure(error));
+        // When nobody listens any more the relay has ended.
+        let _ = self.reports.send((id, result));
+    }
+}
+
+thread_local! {
+    /// Whether a panic is expected on this thread.
+    static IS_QUIET: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Calls what panics on bytes that are no text: the bindings have no other answer. `None`: it did.
+fn quietly<T>(read: impl FnOnce() -> T) -> Option<T> {
+    IS_QUIET.set(true);
+    let result = panic::catch_unwind(AssertUnwindSafe(read));
+    IS_QUIET.set(false);
+    result.ok()
+}
+
+/// Lets expected panics print nothing.
+pub(crate) fn hush() {
+    let hook = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        if !IS_QUIET.get() {
+            hook(info);
+        }
+    }));
+}

@@ -1,0 +1,279 @@
+//! The loop: reads, sends what is due, commits, and says how it goes.
+
+use super::config::Config;
+use super::desk::{Desk, Standing};
+use super::kafka::{self, Reader, Reading, Writer, Writing};
+use super::record::{Place, Rules};
+use super::{Verdict, complain, figures, note};
+use rdkafka::consumer::{CommitMode, Consumer};
+use rdkafka::error::{KafkaError, KafkaResult};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+/// How long the loop sleeps at most: so soon it hears of a signal.
+const TURN: Duration = Duration::from_millis(100);
+/// How many records it reads before it looks at what is due.
+const BATCH: usize = 500;
+/// Between commits: what was republished since the last is republished again after a crash.
+const COMMIT: Duration = Duration::from_secs(1);
+/// A full partition is not paused as long as most of it is on its way and reports keep coming: pausing drops what the client
+/// has fetched ahead.
+const STALL: Duration = Duration::from_millis(200);
+/// How long the end waits for what is being sent.
+const LAST: Duration = Duration::from_secs(10);
+/// Lines of progress under each head.
+const LINES: u32 = 20;
+
+/// All that the loop has.
+struct Relay {
+    reader: Reader,
+    writer: Writer,
+    /// For records that were too large for a batch with others. Made when it is needed.
+    alone: Writer,
+    desk: Arc<Desk>,
+    paused: BTreeSet<Place>,
+    full: BTreeSet<Place>,
+    last_report: Instant,
+}
+
+/// Relays until a signal.
+pub(crate) fn run(config: &Config) -> Verdict {
+    kafka::hush();
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGINT] {
+        // The second one does not wait.
+        flag::register_conditional_shutdown(signal, 1, stop.clone())?;
+        flag::register(signal, stop.clone())?;
+    }
+    let mut relay = Relay::start(config)?;
+    introduce(config)?;
+    if let Some(http) = config.http {
+        let http =
+            figures::serve(http).map_err(|error| format!("cannot serve metrics on {http}: {error}"))?;
+        super::say(&format!("metrics on http://{http}/metrics\n"))?;
+    }
+    let topics: Vec<&str> = config.rules.topics.iter().map(|topic| &**topic).collect();
+    relay.reader.subscribe(&topics)?;
+    let ended = relay.turn_until(&stop, config.progress_interval);
+    relay.end();
+    ended
+}
+
+/// Says what it is going to do.
+fn introduce(config: &Config) -> Verdict {
+    let rules: &Rules = &config.rules;
+    let target = match &rules.target {
+        Some(target) => format!("{target}, or to what {} says", rules.names.target),
+        None => format!("what {} says", rules.names.target),
+    };
+    let age = match rules.max_age {
+        Some(age) => format!(", or {} s,", age.as_secs_f64()),
+        None => String::new(),
+    };
+    super::say(&format!(
+        "relays {} from {} in group {} to {target}\nafter {} attempts{age} to {}\n",
+        rules.topics.join(", "),
+        config.brokers,
+        config.group,
+        rules.max_attempts,
+        rules.dead_letter_topic,
+    ))
+}
+
+impl Relay {
+    fn start(config: &Config) -> KafkaResult<Self> {
+        let (sender, reports) = mpsc::channel();
+        let desk = Arc::new(Desk::new(config.rules.clone(), config.max_in_flight, reports));
+        let writing = || Writing { desk: desk.clone(), reports: sender.clone() };
+        Ok(Relay {
+            reader: kafka::reader(config, Reading { desk: desk.clone() })?,
+            writer: kafka::writer(config, writing(), false)?,
+            alone: kafka::writer(config, writing(), true)?,
+            desk,
+            paused: BTreeSet::new(),
+            full: BTreeSet::new(),
+            last_report: Instant::now(),
+        })
+    }
+
+    fn turn_until(&mut self, stop: &AtomicBool, interval: Duration) -> Verdict {
+        let mut progress = Progress::new(interval);
+        let mut last = Instant::now();
+        while !stop.load(Ordering::Relaxed) {
+            let has_more = self.send();
+            self.make_room()?;
+            if self.full.is_empty() {
+                self.read(if has_more { Duration::ZERO } else { self.wait() })?;
+            }
+            if has_more || !self.full.is_empty() {
+                self.reports(Duration::from_millis(1));
+            }
+            if last.elapsed() >= COMMIT {
+                last = Instant::now();
+                self.commit(CommitMode::Async);
+                self.desk.say_what_is_over();
+                let standing = self.desk.standing();
+                self.desk.with(|hold| hold.publish());
+                figures::publish(&standing);
+                progress.look(&standing);
+            }
+            if let Some(fatal) = self.desk.fatal() {
+                return Err(fatal.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what is due. Returns whether the client takes no more.
+    fn send(&mut self) -> bool {
+        self.reports(Duration::ZERO);
+        let (writer, alone, rules) = (&self.writer, &self.alone, &self.desk.rules);
+        self.desk
+            .send(|parcel, id| kafka::send(if parcel.is_alone { alone } else { writer }, rules, parcel, id))
+    }
+
+    fn reports(&mut self, wait: Duration) {
+        if self.desk.reports(wait) {
+            self.last_report = Instant::now();
+        }
+    }
+
+    /// How long there is nothing to be sent.
+    fn wait(&self) -> Duration {
+        let next = self.desk.with(|hold| hold.time_to_next()).unwrap_or(TURN);
+        // The client counts in whole milliseconds, and one of nothing would let this spin.
+        if next.is_zero() { next } else { next.clamp(Duration::from_millis(1), TURN) }
+    }
+
+    /// Reads what is there; waits so long for a first record.
+    fn read(&mut self, wait: Duration) -> KafkaResult<()> {
+        let mut wait = wait;
+        for _ in 0..BATCH {
+            match self.reader.poll(wait) {
+                None => break,
+                Some(Ok(message)) => {
+                    let record = kafka::record(&self.desk.rules, &message);
+                    let place = record.place.clone();
+                    if !self.desk.read(record) {
+                        self.full.insert(place);
+                        break;
+                    }
+                }
+                Some(Err(error @ KafkaError::MessageConsumptionFatal(_))) => return Err(error),
+                // The callback has heard of it.
+                Some(Err(_)) => {}
+            }
+            wait = Duration::ZERO;
+        }
+        Ok(())
+    }
+
+    /// Pauses partitions that are full, and resumes those that have room.
+    fn make_room(&mut self) -> KafkaResult<()> {
+        let desk = self.desk.clone();
+        self.full.retain(|place| desk.with(|hold| hold.is_ours(place) && !hold.has_room(place)));
+        self.paused.retain(|place| desk.with(|hold| hold.is_ours(place)));
+        let is_draining = self.last_report.elapsed() < STALL;
+        let to_pause: Vec<Place> = self
+            .full
+            .iter()
+            .filter(|place| {
+                let (sending, all) = desk.with(|hold| (hold.sending(place), hold.unfinished(place)));
+                !(is_draining && sending * 2 >= all)
+            })
+            .cloned()
+            .collect();
+        if !to_pause.is_empty() {
+            self.reader.pause(&kafka::list(&to_pause))?;
+            for place in to_pause {
+                self.full.remove(&place);
+                self.paused.insert(place);
+            }
+        }
+        let to_resume: Vec<Place> =
+            self.paused.iter().filter(|place| desk.with(|hold| hold.has_much_room(place))).cloned().collect();
+        if !to_resume.is_empty() {
+            self.reader.resume(&kafka::list(&to_resume))?;
+            for place in &to_resume {
+                self.paused.remove(place);
+            }
+        }
+        Ok(())
+    }
+
+    fn commit(&self, mode: CommitMode) {
+        let commits = self.desk.with(|hold| hold.commits());
+        if let Err(error) = kafka::commit(&self.reader, &commits, mode) {
+            for commit in &commits {
+                self.desk.committed(&commit.place, Some(&error));
+            }
+        }
+    }
+
+    /// Finishes what is being sent, commits and leaves the group.
+    fn end(mut self) {
+        let until = Instant::now() + LAST;
+        while self.desk.sending() > 0 && Instant::now() < until {
+            self.reports(TURN);
+        }
+        let sending = self.desk.sending();
+        if sending > 0 {
+            complain(&format!("{sending} records were being sent, and are sent again after the next start"));
+        }
+        self.commit(CommitMode::Sync);
+        let counts = self.desk.standing().counts;
+        drop(self.reader);
+        note(&format!("stopped: {} republished, {} dead", counts.republished, counts.all_dead()));
+    }
+}
+
+/// The table of progress, which gets a line when something has changed.
+struct Progress {
+    start: Instant,
+    interval: Duration,
+    last: Instant,
+    said: String,
+    lines: u32,
+}
+
+impl Progress {
+    fn new(interval: Duration) -> Self {
+        let now = Instant::now();
+        Progress { start: now, interval, last: now, said: String::new(), lines: 0 }
+    }
+
+    fn look(&mut self, standing: &Standing) {
+        // What is looked at each second is said a little too early rather than a second too late.
+        if self.last.elapsed() + COMMIT / 2 < self.interval {
+            return;
+        }
+        self.last = Instant::now();
+        let counts = &standing.counts;
+        let held: usize = standing.held.iter().map(|(_, held)| held).sum();
+        let changed = format!(
+            "{:>11} {held:>9} {:>12} {:>9} {:>9} {:>10}",
+            counts.read,
+            counts.republished,
+            counts.all_dead(),
+            counts.failed,
+            standing.partitions
+        );
+        if changed == self.said {
+            return;
+        }
+        if self.lines.is_multiple_of(LINES) {
+            note("  seconds        read      held  republished      dead    failed partitions   next due");
+        }
+        self.lines = self.lines.wrapping_add(1);
+        let next_due = match standing.next_due {
+            Some(time) => format!("{:.1} s", time.as_secs_f64()),
+            None => "-".to_owned(),
+        };
+        note(&format!("{:>9.1} {changed} {next_due:>10}", self.start.elapsed().as_secs_f64()));
+        self.said = changed;
+    }
+}
