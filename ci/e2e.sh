@@ -3,8 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 
 command -v kcat >/dev/null || apt_install kcat || fail "kcat is missing: apt-get install kcat"
-cargo build --locked --release -p ixion-broker
-broker=$PWD/target/release/ixion-broker
+need_broker
 bash ci/clients.sh
 scratch=$(mktemp -d)
 pid=""
@@ -18,30 +17,15 @@ clean_up() {
 }
 trap clean_up EXIT
 
-# starts ARGS...: starts a broker on free ports and waits for what it prints; sets pid, address and control.
-starts() {
-    : >"$scratch/out" # or what the last one printed might be taken for this one's
-    "$broker" serve --listen 127.0.0.1:0 --control 127.0.0.1:0 "$@" >"$scratch/out" 2>"$scratch/err" </dev/null &
-    pid=$!
-    local tries
-    for tries in $(seq 100); do
-        control=$(sed -n 's/^control port on //p' "$scratch/out")
-        address=$(sed -n 's/^serving on \([^ ]*\) .*/\1/p' "$scratch/out")
-        [ -z "$control" ] || return 0
-        [ "$tries" != 100 ] || fail "the broker did not start: $(cat "$scratch/out" "$scratch/err")"
-        sleep 0.1
-    done
-}
-
 # stops SIGNAL: ends the broker and demands a clean end.
 stops() {
     kill "-$1" "$pid"
     local code=0
     wait "$pid" || code=$?
     pid=""
-    [ "$code" = 0 ] || fail "ended by $1 the broker exits with $code: $(cat "$scratch/err")"
+    [ "$code" = 0 ] || fail "ended by $1 the broker exits with $code: $(cat "$scratch/out.err")"
     [ "$(tail -n 1 "$scratch/out")" = "shutting down" ] || fail "the broker says nothing of shutting down"
-    [ ! -s "$scratch/err" ] || fail "errors: $(cat "$scratch/err")"
+    [ ! -s "$scratch/out.err" ] || fail "errors: $(cat "$scratch/out.err")"
 }
 
 # refuses CODE TEXT ARGS...: a call that must fail with this code and say this.
@@ -53,7 +37,7 @@ refuses() {
     grep -qF -- "$text" "$scratch/refused" || fail "'$*' does not say '$text': $(cat "$scratch/refused")"
 }
 
-starts --replicas 3
+start_broker "$scratch/out" --replicas 3
 head -n 1 "$scratch/out" | grep -qF "keeps everything in memory" || fail "the first line is no warning"
 
 refuses 2 "a command is missing"
@@ -87,7 +71,7 @@ exec 8>&-
 [ "${answer:8}" = 00000007 ] || fail "the poll that waited was not answered: '$answer'"
 echo "SIGTERM answers what waits and ends cleanly"
 
-starts --replicas 1
+start_broker "$scratch/out" --replicas 1
 stops INT
 echo "SIGINT ends cleanly"
 
@@ -131,7 +115,7 @@ in_sync() {
 writes() { timeout 30 kcat -q -b "$address" -P -t copied -p 0 -X acks=all -X message.timeout.ms=20000 <<<"$1"; }
 
 ports=("$(free_port)" "$(free_port)")
-starts --follower "127.0.0.1:${ports[0]}" --follower "127.0.0.1:${ports[1]}" --replica-lag-time-max-ms 1000
+start_broker "$scratch/out" --follower "127.0.0.1:${ports[0]}" --follower "127.0.0.1:${ports[1]}" --replica-lag-time-max-ms 1000
 follows 2 "${ports[0]}"
 follows 3 "${ports[1]}"
 writes "one"

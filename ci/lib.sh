@@ -53,3 +53,84 @@ need_clients() {
     npm ci --prefix "$clients" --silent --no-audit --no-fund
     cat "$from"/{requirements.txt,package-lock.json} >"$clients/installed.txt"
 }
+
+# Builds the example broker; sets broker.
+need_broker() {
+    cargo build --locked --release -p ixion-broker
+    broker=$PWD/target/release/ixion-broker
+}
+
+# start_broker OUT OPTIONS...: starts it on free ports and waits until it serves. What it prints is in OUT, its errors in
+# OUT.err; sets pid, address and control.
+start_broker() {
+    local out=$1 tries
+    shift
+    : >"$out" # or what the last one printed might be taken for this one's
+    "$broker" serve --listen 127.0.0.1:0 --control 127.0.0.1:0 "$@" >"$out" 2>"$out.err" </dev/null &
+    pid=$!
+    for tries in $(seq 200); do
+        control=$(sed -n 's/^control port on //p' "$out")
+        address=$(sed -n 's/^serving on \([^ ]*\) .*/\1/p' "$out")
+        [ -z "$control" ] || return 0
+        [ "$tries" != 200 ] || fail "the broker did not start: $(cat "$out" "$out.err")"
+        sleep 0.1
+    done
+}
+
+# begin_suites SECONDS: after this come suites, each against a broker of its own, all at the same time, none longer than that.
+begin_suites() {
+    limit=$1
+    scratch=$(mktemp -d)
+    mkdir "$scratch/passed"
+    names=()
+    running=()
+    trap end_suites EXIT
+    trap 'exit 1' INT TERM
+    SECONDS=0
+}
+
+end_suites() {
+    [ "${#running[@]}" = 0 ] || kill "${running[@]}" 2>/dev/null || true
+    wait
+    rm -rf "$scratch"
+}
+
+# suite NAME OPTIONS... -- COMMAND...: starts the suite COMMAND BOOTSTRAP CONTROL against a broker with these options.
+suite() {
+    names+=("$1")
+    (against "${@:2}") >"$scratch/passed/$1" 2>&1 &
+    running+=($!)
+}
+
+# against OPTIONS... -- COMMAND...: runs a suite, in a process of its own.
+against() {
+    trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
+    trap 'exit 1' TERM
+    local options=() out code=0
+    out=$(mktemp -p "$scratch")
+    while [ "$1" != -- ]; do options+=("$1") && shift; done
+    shift
+    start_broker "$out" "${options[@]}"
+    timeout -k 10 "$limit" "$@" "$address" "$control" </dev/null &
+    wait $! || code=$?
+    [ "$code" != 124 ] || echo "not done after $limit s"
+    kill -TERM "$pid"
+    wait "$pid" || fail "the broker ends with $?: $(cat "$out" "$out.err")"
+    # The warning, the two addresses, and that it ends: no word of an error.
+    [ "$(cat "$out" "$out.err" | wc -l)" = 4 ] || fail "the broker says: $(cat "$out" "$out.err")"
+    return "$code"
+}
+
+# Waits for all suites and shows what they print. Fails if one of them has failed; what they have passed is in $scratch/passed.
+wait_for_suites() {
+    local at code failed=""
+    for at in "${!names[@]}"; do
+        code=0
+        wait "${running[at]}" || code=$?
+        echo "--- ${names[at]}, after $SECONDS s"
+        cat "$scratch/passed/${names[at]}"
+        [ "$code" = 0 ] || failed+=" ${names[at]}"
+    done
+    running=()
+    [ -z "$failed" ] || fail "failed:$failed"
+}
