@@ -6,23 +6,24 @@ mod relay;
 
 use lexopt::prelude::{Long, Short, Value, ValueExt};
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 const HELP: &str = "\
-ixion-retry: a retry queue with back-off and dead letter, in a file
+ixion-retry: a retry queue with back-off and dead letter
 
-usage: ixion-retry demo [--items N] [--kills N] [--seed N]
+usage: ixion-retry demo [--store FILE] [--items N] [--kills N] [--seed N]
        ixion-retry relay --config FILE [--check]
 
-demo pushes items into a queue in a temporary file, from a worker process that delivers them, lets some fail and some hang, and
-kills that process with SIGKILL again and again. It ends with a table of what became of the items, and fails if one was lost,
-or was delivered again after the queue had said that it was done.
+demo pushes items into a queue of its own, from a worker process that delivers them, lets some fail and some hang, and kills that
+process with SIGKILL again and again. It ends with a table of what became of the items, and fails if one was lost, or was
+delivered again after the queue had said that it was done.
 
 options of demo:
+  --store FILE  where the queue is kept, a file that is not there yet; it stays  [a temporary file]
   --items N     how many items are pushed  [100000]
-  --kills N     how often the worker is killed  [20]
-  --seed N      of which items fail, and how often  [1]
+  --kills N     how often a worker is killed  [20]
+  --seed N      of which items fail, how often, and when the kills come  [1]
+  --lie         lets workers say that an item is done before the queue has: now the demo fails
 
   -h, --help    print this
 
@@ -53,7 +54,7 @@ fn main() -> ExitCode {
     };
     let result = match command {
         Command::Help => demo::say(HELP),
-        Command::Demo(plan) => demo::run(plan),
+        Command::Demo(plan) => demo::run(&plan),
         Command::Work(work) => demo::work(&work),
         #[cfg(feature = "relay")]
         Command::Relay(None) => demo::say(relay::HELP),
@@ -82,23 +83,28 @@ fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, lexopt::Er
         }
         Some(option) => return Err(option.unexpected()),
     };
-    let (mut plan, mut file, mut from) = (demo::Plan::default(), None, Vec::new());
+    let (mut plan, mut from, mut batch, mut stays) = (demo::Plan::default(), Vec::new(), 1, false);
     while let Some(option) = parser.next()? {
         match option {
             Short('h') | Long("help") => return Ok(Command::Help),
+            Long("store") => plan.store = Some(demo::Place::parse(parser.value()?)),
             Long("items") => plan.items = parser.value()?.parse()?,
             Long("kills") if !is_work => plan.kills = parser.value()?.parse()?,
             Long("seed") => plan.seed = parser.value()?.parse()?,
-            Long("file") if is_work => file = Some(PathBuf::from(parser.value()?)),
+            Long("workers") => plan.workers = Some(parser.value()?.parse()?),
+            Long("lie") => plan.lies = true,
             Long("from") if is_work => from.push(parser.value()?.parse()?),
+            Long("batch") if is_work => batch = parser.value()?.parse()?,
+            Long("stay") if is_work => stays = true,
             other => return Err(other.unexpected()),
         }
     }
-    match file {
-        Some(file) => Ok(Command::Work(demo::Work { plan, file, from })),
-        None if is_work => Err("demo-worker needs --file".into()),
-        None => Ok(Command::Demo(plan)),
+    plan.check()?;
+    if !is_work {
+        return Ok(Command::Demo(plan));
     }
+    let place = plan.store.clone().ok_or("demo-worker needs --store")?;
+    Ok(Command::Work(demo::Work { plan, place, from, batch, stays }))
 }
 
 #[cfg(not(feature = "relay"))]
@@ -112,7 +118,7 @@ fn parse_relay(mut parser: lexopt::Parser) -> Result<Command, lexopt::Error> {
     while let Some(option) = parser.next()? {
         match option {
             Short('h') | Long("help") => return Ok(Command::Relay(None)),
-            Long("config") => file = Some(PathBuf::from(parser.value()?)),
+            Long("config") => file = Some(std::path::PathBuf::from(parser.value()?)),
             Long("check") => is_check = true,
             other => return Err(other.unexpected()),
         }

@@ -1,39 +1,85 @@
-//! The demo: a queue in a file, whose worker is killed again and again, and a ledger that forgets nothing.
+//! The demo: a queue whose workers are killed again and again, and a ledger that forgets nothing.
 //!
-//! The worker says each thing on its standard output *after* the queue has promised it. So what stands in the ledger of the
+//! A worker says each thing on its standard output *after* the queue has promised it. So what stands in the ledger of the
 //! process that reads it was promised, whatever became of the worker then.
 
 mod ledger;
+mod place;
 mod work;
 
-use ledger::Ledger;
+use ledger::{Audit, Ledger};
+pub(crate) use place::Place;
 use std::error::Error;
 use std::io::{self, BufRead, BufReader, Write};
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
+use work::TAKERS;
 pub(crate) use work::{Work, work};
 
 type Verdict = Result<(), Box<dyn Error + Send + Sync>>;
 
 /// What the demo does.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) items: u64,
     pub(crate) kills: u32,
     pub(crate) seed: u64,
+    /// A file of its own, if nothing is said.
+    pub(crate) store: Option<Place>,
+    /// As many as the store is good for, if nothing is said.
+    pub(crate) workers: Option<usize>,
+    pub(crate) lies: bool,
+}
+
+/// The workers, and what they say.
+struct Workers<'a> {
+    plan: &'a Plan,
+    place: &'a Place,
+    ledger: &'a mut Ledger,
+    random: fastrand::Rng,
+    running: Vec<Option<Worker>>,
+    /// How many were started to be killed.
+    doomed: u32,
+    sender: Sender<(usize, Option<String>)>,
+    said: Receiver<(usize, Option<String>)>,
+}
+
+/// A worker in a process of its own. It ends with its owner.
+struct Worker {
+    child: Child,
+    /// When its time is over.
+    end: Instant,
+    is_doomed: bool,
+    is_killed: bool,
 }
 
 /// A worker that is not killed and not done by then has lost something.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// How long the other workers live, in milliseconds: some not until they have opened the file.
+/// How long the others live at most, in milliseconds: some not until they have opened the store.
 const LIVES: [u64; 8] = [5, 20, 50, 100, 200, 400, 800, 1600];
+/// A life is not much longer than its items need, a millisecond each, but long enough for some steps.
+const SHORT_LIFE: u64 = 30;
+/// What a taker takes at once, at most.
+const BATCH: u64 = 16;
+const PROGRESS: Duration = Duration::from_secs(1);
 
 impl Default for Plan {
     fn default() -> Self {
-        Plan { items: 100_000, kills: 20, seed: 1 }
+        Plan { items: 100_000, kills: 20, seed: 1, store: None, workers: None, lies: false }
+    }
+}
+
+impl Plan {
+    /// Says what cannot be done.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let most = self.store.as_ref().map_or(1, Place::most_workers);
+        match self.workers {
+            Some(0) => Err("without workers nothing is done".to_owned()),
+            Some(workers) if workers > most => Err(format!("--workers {workers}: here can be {most}")),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -45,93 +91,116 @@ pub(crate) fn say(text: &str) -> Verdict {
 }
 
 /// Runs the demo.
-pub(crate) fn run(plan: Plan) -> Verdict {
+pub(crate) fn run(plan: &Plan) -> Verdict {
     let folder = tempfile::tempdir()?;
-    let file = folder.path().join("queue.redb");
-    say(&format!(
-        "{} items into {}, whose worker is killed {} times\n",
-        plan.items,
-        file.display(),
-        plan.kills
-    ))?;
+    let place = plan.store.clone().unwrap_or_else(|| Place::File(folder.path().join("queue.redb")));
+    let workers = plan.workers.unwrap_or(place.workers());
+    place.check_free()?;
+    say(&format!("{} items, {workers} at work, {} kills\nqueue: {place}\n", plan.items, plan.kills))?;
     let start = Instant::now();
-    let mut ledger = Ledger::new(plan);
-    let mut random = fastrand::Rng::with_seed(plan.seed);
-    for kills in 0.. {
-        let longest = random.choice(LIVES).unwrap_or(1);
-        let life = (kills < plan.kills).then(|| Duration::from_millis(random.u64(..longest)));
-        let mut worker = Worker::start(plan, &file, &ledger)?;
-        let ended = worker.read(&mut ledger, life);
-        worker.end()?;
-        if ended? {
-            break;
-        }
-        say(&format!(
-            "killed after {:>4} ms: {}\n",
-            life.unwrap_or_default().as_millis(),
-            ledger.progress()
-        ))?;
-    }
+    let mut ledger = Ledger::new(plan.items, plan.seed);
+    let end = Workers::new(plan, &place, workers, &mut ledger)
+        .run()
+        .and_then(|()| place.open(place.patience(), Audit(&mut ledger)));
+    place.tidy_up()?;
+    end?;
     say(&ledger.table(start.elapsed()))?;
     ledger.verdict().map_err(Into::into)
 }
 
-/// A worker in a process of its own.
-struct Worker {
-    child: Child,
-    lines: Receiver<io::Result<String>>,
-}
+impl<'a> Workers<'a> {
+    fn new(plan: &'a Plan, place: &'a Place, workers: usize, ledger: &'a mut Ledger) -> Self {
+        let (sender, said) = mpsc::channel();
+        let random = fastrand::Rng::with_seed(plan.seed);
+        let running = (0..workers).map(|_| None).collect();
+        Workers { plan, place, ledger, random, running, doomed: 0, sender, said }
+    }
 
-impl Worker {
-    fn start(plan: Plan, file: &Path, ledger: &Ledger) -> io::Result<Self> {
+    /// Lets them work, and kills them, until all is done.
+    fn run(&mut self) -> Verdict {
+        for number in 0..self.running.len() {
+            self.start(number)?;
+        }
+        let mut progress = Instant::now() + PROGRESS;
+        while self.running.iter().any(Option::is_some) {
+            let now = Instant::now();
+            let mut next = progress;
+            for worker in self.running.iter_mut().flatten().filter(|worker| !worker.is_killed) {
+                if worker.end <= now {
+                    worker.child.kill()?;
+                    worker.is_killed = true;
+                } else {
+                    next = next.min(worker.end);
+                }
+            }
+            if progress <= now {
+                say(&format!("{}\n", self.ledger.progress()))?;
+                progress = now + PROGRESS;
+            }
+            match self.said.recv_timeout(next.saturating_duration_since(now)) {
+                Ok((_, Some(line))) => self.ledger.enter(&line)?,
+                Ok((number, None)) => self.has_ended(number)?,
+                Err(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, number: usize) -> io::Result<()> {
+        let Plan { items, kills, seed, lies, .. } = *self.plan;
+        let is_doomed = self.doomed < kills;
+        // So there is something to do as long as there are kills.
+        let share = items / u64::from(kills + 1);
+        let until = if is_doomed { items * u64::from(self.doomed + 1) / u64::from(kills + 1) } else { items };
+        // With more in its hands than it can do in its life, a worker does nothing but take.
+        let batch = (share / TAKERS as u64).clamp(1, BATCH);
+        let longest = self.random.choice(LIVES).unwrap_or(1).min(share.max(SHORT_LIFE));
+        let life = if is_doomed { Duration::from_millis(self.random.u64(..longest)) } else { PATIENCE };
+        self.doomed += u32::from(is_doomed);
+
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg("demo-worker").arg("--file").arg(file);
-        command.args(["--items", &plan.items.to_string(), "--seed", &plan.seed.to_string()]);
-        for from in ledger.missing_from() {
+        command.arg("demo-worker").args(self.place.args()).args(["--seed", &seed.to_string()]);
+        command.args(["--items", &until.to_string(), "--workers", &self.running.len().to_string()]);
+        command.args(["--batch", &batch.to_string()]);
+        command.args(is_doomed.then_some("--stay")).args(lies.then_some("--lie"));
+        for from in self.ledger.missing_from(number, self.running.len()) {
             command.args(["--from", &from.to_string()]);
         }
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
-        let (sender, lines) = mpsc::channel();
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         if let Some(out) = child.stdout.take() {
-            thread::spawn(move || BufReader::new(out).lines().try_for_each(|line| sender.send(line)));
+            let sender = self.sender.clone();
+            thread::spawn(move || {
+                let lines = BufReader::new(out).lines().map_while(Result::ok).map(Some);
+                lines.chain([None]).try_for_each(|line| sender.send((number, line)))
+            });
         }
-        Ok(Worker { child, lines })
+        self.running[number] =
+            Some(Worker { child, end: Instant::now() + life, is_doomed, is_killed: false });
+        Ok(())
     }
 
-    /// Enters what the worker says, until its life is over or it has ended by itself: `true`.
-    fn read(
-        &mut self,
-        ledger: &mut Ledger,
-        life: Option<Duration>,
-    ) -> Result<bool, Box<dyn Error + Send + Sync>> {
-        let until = Instant::now() + life.unwrap_or(PATIENCE);
-        loop {
-            match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok(line) => {
-                    if ledger.enter(&line?)? {
-                        return Ok(true);
-                    }
-                }
-                Err(RecvTimeoutError::Timeout) if life.is_none() => {
-                    return Err(format!("it is not done after {PATIENCE:?}: {}", ledger.progress()).into());
-                }
-                Err(RecvTimeoutError::Timeout) => break,
-                Err(RecvTimeoutError::Disconnected) => return Err("the worker has ended too early".into()),
-            }
+    fn has_ended(&mut self, number: usize) -> Verdict {
+        let Some(mut worker) = self.running[number].take() else { return Ok(()) };
+        let status = worker.child.wait()?;
+        // One that was killed has no code.
+        if !status.success() && (status.code().is_some() || !worker.is_killed) {
+            return Err(format!("a worker has failed, {status}").into());
         }
-        self.child.kill()?;
-        // What it had said before.
-        while let Ok(line) = self.lines.recv() {
-            if ledger.enter(&line?)? {
-                return Ok(true);
-            }
+        if !worker.is_killed {
+            return Ok(());
         }
-        Ok(false)
+        if !worker.is_doomed {
+            return Err(format!("not done after {PATIENCE:?}: {}", self.ledger.progress()).into());
+        }
+        self.ledger.kills += 1;
+        Ok(self.start(number)?)
     }
+}
 
-    fn end(mut self) -> io::Result<()> {
+impl Drop for Worker {
+    fn drop(&mut self) {
         // One that has ended is not there to be killed.
         let _ = self.child.kill();
-        self.child.wait().map(drop)
+        let _ = self.child.wait();
     }
 }

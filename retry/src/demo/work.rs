@@ -1,34 +1,42 @@
 //! The worker's part of the demo.
 
+use crate::demo::place::{Job, Patience, Place};
 use crate::demo::{Plan, Verdict, say};
-use ixion_retry::{Backoff, Delivery, Jitter, RedbStore, RetryQueue};
-use std::path::PathBuf;
+use ixion_retry::{Delivery, RetryQueue, Store};
+use std::io;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
-/// What a worker does: it pushes what is missing of the items, and delivers.
+/// What a worker does: it pushes what is missing of its share of the items, and delivers.
+#[derive(Debug)]
 pub(crate) struct Work {
+    /// Whose items are those that are to be pushed by now.
     pub(crate) plan: Plan,
-    pub(crate) file: PathBuf,
+    pub(crate) place: Place,
     /// The first item that is missing, for each pusher.
     pub(crate) from: Vec<u64>,
+    /// How many items a taker takes at once.
+    pub(crate) batch: usize,
+    /// Goes on until it is killed.
+    pub(crate) stays: bool,
 }
 
-/// Threads that push: the items of the n-th are n, n + 32, n + 64 … They are many because each waits for the disk.
+/// Threads that push. They are many because each waits for the disk, or for the server.
 pub(super) const PUSHERS: usize = 32;
-const TAKERS: usize = 64;
-/// Items that a taker takes at once.
-const BATCH: usize = 16;
-pub(super) const MAX_ATTEMPTS: u32 = 5;
+pub(super) const TAKERS: usize = 64;
 const VISIBILITY: Duration = Duration::from_millis(500);
+/// How much too early one that lies speaks.
+const EARLY: Duration = Duration::from_millis(20);
+
 /// What becomes of a delivery: of 16 items one fails at every attempt, one fails twice, one hangs once; the others are done.
-enum Fate {
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Fate {
     Done,
     Fails,
     Hangs,
 }
 
-fn fate(item: u64, seed: u64, attempt: u32) -> Fate {
+pub(super) fn fate(item: u64, seed: u64, attempt: u32) -> Fate {
     match (fastrand::Rng::with_seed(seed ^ item).u8(0..16), attempt) {
         (0, _) | (1, ..=2) => Fate::Fails,
         (2, 1) => Fate::Hangs,
@@ -38,33 +46,76 @@ fn fate(item: u64, seed: u64, attempt: u32) -> Fate {
 
 /// The worker's part. It returns when all items are done or dead.
 pub(crate) fn work(work: &Work) -> Verdict {
-    let backoff = Backoff::exponential(Duration::from_millis(20), 2.0, Duration::from_millis(200))?
-        .jitter(Jitter::Equal)
-        .max_attempts(MAX_ATTEMPTS);
-    let queue = &RetryQueue::builder(RedbStore::open(&work.file)?).backoff(backoff).start()?;
-    let plan = work.plan;
-    thread::scope(|scope| {
-        let push = |from: u64| -> Verdict {
-            for item in (from..plan.items).step_by(PUSHERS) {
-                queue.push(&item.to_le_bytes(), Duration::ZERO)?;
-                say(&format!("pushed {item}\n"))?;
-            }
-            Ok(())
-        };
-        let pushers: Vec<_> = work.from.iter().map(|from| scope.spawn(move || push(*from))).collect();
-        let takers: Vec<_> = (0..TAKERS).map(|_| scope.spawn(move || take(queue, plan.seed))).collect();
-        let pushed = all(pushers).and_then(|()| wait_until_settled(queue));
-        queue.close();
-        pushed.and(all(takers))
-    })?;
-    let mut last = None;
-    loop {
-        let page = queue.dead_letters(last, 1000)?;
-        for letter in &page {
-            say(&format!("dead {} {}\n", item_of(&letter.payload)?, letter.attempts))?;
+    work.place.open(work.place.patience(), work)
+}
+
+impl Job for &Work {
+    fn run<S: Store>(self, queue: &RetryQueue<S>, patience: Patience) -> Verdict {
+        thread::scope(|scope| {
+            let push = |from| self.push(queue, patience, from);
+            let missing = self.from.iter().filter(|from| **from < self.plan.items);
+            let pushers: Vec<_> = missing.map(|from| scope.spawn(move || push(*from))).collect();
+            let takers = (0..TAKERS).map(|_| scope.spawn(|| self.take(queue, patience))).collect();
+            let pushed = all(pushers).and_then(|()| self.wait(queue, patience));
+            queue.close();
+            pushed.and(all(takers))
+        })
+    }
+}
+
+impl Work {
+    fn push<S: Store>(&self, queue: &RetryQueue<S>, patience: Patience, from: u64) -> Verdict {
+        let step = self.plan.workers.unwrap_or(1) * PUSHERS;
+        for item in (from..self.plan.items).step_by(step) {
+            let id = patience.with(|| queue.push(&item.to_le_bytes(), Duration::ZERO))?;
+            say(&format!("pushed {item} {id} 0\n"))?;
         }
-        let Some(letter) = page.last() else { return say("end\n") };
-        last = Some(letter.id);
+        Ok(())
+    }
+
+    fn take<S: Store>(&self, queue: &RetryQueue<S>, patience: Patience) -> Verdict {
+        loop {
+            let taken =
+                patience.with(|| queue.take_blocking(self.batch, VISIBILITY, Duration::from_secs(60)))?;
+            if taken.is_empty() {
+                return Ok(());
+            }
+            for Delivery { payload, receipt, .. } in taken {
+                let item = item_of(&payload)?;
+                let (id, attempt) = (receipt.id(), receipt.attempt());
+                say(&format!("delivered {item} {id} {attempt}\n"))?;
+                match fate(item, self.plan.seed, attempt) {
+                    Fate::Hangs => {}
+                    Fate::Fails => _ = patience.with(|| queue.nack(&receipt, "the demo lets it fail"))?,
+                    Fate::Done => {
+                        say(&format!("asked {item} {id} {attempt}\n"))?;
+                        if self.plan.lies {
+                            say(&format!("done {item} {id} {attempt}\n"))?;
+                            thread::sleep(EARLY);
+                        }
+                        if patience.with(|| queue.ack(&receipt))? && !self.plan.lies {
+                            say(&format!("done {item} {id} {attempt}\n"))?;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits until there is nothing more to be done.
+    fn wait<S: Store>(&self, queue: &RetryQueue<S>, patience: Patience) -> Verdict {
+        if self.stays {
+            // It ends with whoever would kill it.
+            io::copy(&mut io::stdin(), &mut io::sink())?;
+            return Ok(());
+        }
+        loop {
+            let counts = patience.with(|| queue.counts())?;
+            if counts.waiting + counts.in_flight == 0 {
+                return Ok(());
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
     }
 }
 
@@ -77,42 +128,7 @@ fn all(threads: Vec<ScopedJoinHandle<'_, Verdict>>) -> Verdict {
     ends.into_iter().collect()
 }
 
-fn wait_until_settled(queue: &RetryQueue<RedbStore>) -> Verdict {
-    loop {
-        let counts = queue.counts()?;
-        if counts.waiting + counts.in_flight == 0 {
-            return Ok(());
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
-}
-
-fn take(queue: &RetryQueue<RedbStore>, seed: u64) -> Verdict {
-    loop {
-        let taken = queue.take_blocking(BATCH, VISIBILITY, Duration::from_secs(60))?;
-        if taken.is_empty() {
-            return Ok(());
-        }
-        for Delivery { payload, receipt, .. } in taken {
-            let item = item_of(&payload)?;
-            say(&format!("delivered {item} {} {}\n", receipt.id(), receipt.attempt()))?;
-            match fate(item, seed, receipt.attempt()) {
-                Fate::Hangs => {}
-                Fate::Fails => {
-                    queue.nack(&receipt, "the demo lets it fail")?;
-                }
-                Fate::Done => {
-                    say(&format!("acking {item}\n"))?;
-                    if queue.ack(&receipt)? {
-                        say(&format!("acked {item} {}\n", receipt.id()))?;
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn item_of(payload: &[u8]) -> Result<u64, String> {
+pub(super) fn item_of(payload: &[u8]) -> Result<u64, String> {
     let bytes =
         payload.try_into().map_err(|_| format!("a payload of {} bytes was not pushed", payload.len()))?;
     Ok(u64::from_le_bytes(bytes))
