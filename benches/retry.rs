@@ -34,7 +34,7 @@ fn main() {
     }
     println!("### Retry queue: throughput\n");
     println!(
-        "Items of {} bytes, {each:?} of each; taken by the batch and acknowledged one by one.\n",
+        "Items of {} bytes, {each:?} of each; pushed, taken and acknowledged by the batch.\n",
         PAYLOAD.len()
     );
     print!("{table}");
@@ -61,15 +61,13 @@ fn in_a_file(run: impl FnOnce(RedbStore)) {
 fn row<S: Store>(table: &mut Table, name: &str, store: S, threads: usize, batch: usize, each: Duration) {
     let queue = RetryQueue::builder(store).build();
     let pushed = rate(threads, each, || {
-        queue.push(&PAYLOAD, Duration::ZERO).expect("a push");
-        1
+        queue.push_all(&vec![(PAYLOAD, Duration::ZERO); batch]).expect("a push").len() as u64
     });
     let waiting = queue.counts().expect("counts").waiting;
     let taken = rate(threads, each, || {
         let taken = queue.try_take(batch, VISIBILITY).expect("a take");
-        for delivery in &taken {
-            assert!(queue.ack(&delivery.receipt).expect("an acknowledgement"));
-        }
+        let acks = queue.ack_all(taken.iter().map(|delivery| &delivery.receipt)).expect("acknowledgements");
+        assert!(acks.into_iter().all(|counted| counted));
         taken.len() as u64
     });
     let left = queue.counts().expect("counts");
