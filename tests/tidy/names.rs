@@ -4,7 +4,14 @@ use crate::source::{Source, is_name};
 use std::path::Path;
 
 /// The texts whose names are checked.
-const TEXTS: &[&str] = &["src/design.rs", "src/guide/", "tests/README.md"];
+const TEXTS: &[&str] = &[
+    "src/design.rs",
+    "src/guide/",
+    "retry/README.md",
+    "retry/src/lib.rs",
+    "retry/src/sorted_set.rs",
+    "tests/README.md",
+];
 
 /// Where the repository's files are shown.
 const FILES: &str = "https://github.com/ixion-rs/ixion/blob/main/";
