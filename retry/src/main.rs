@@ -23,7 +23,7 @@ options of demo:
   --items N     how many items are pushed  [100000]
   --kills N     how often a worker is killed  [20]
   --seed N      of which items fail, how often, and when the kills come  [1]
-  --lie         lets workers say that an item is done before the queue has: now the demo fails
+  --lie         lets workers say of some items that they are done and not tell the queue: now the demo fails
 
   -h, --help    print this
 

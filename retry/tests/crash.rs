@@ -39,7 +39,7 @@ fn a_file_whose_worker_is_killed_again_and_again_loses_nothing() {
 
 /// Shows that the ledger sees a broken promise.
 #[test]
-fn a_worker_that_says_too_early_that_an_item_is_done_is_found_out() {
+fn a_worker_that_says_falsely_that_an_item_is_done_is_found_out() {
     let (output, _) = demo(&["--lie"]);
     let complained = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{complained}");
