@@ -43,6 +43,8 @@ mod memory;
 mod queue;
 #[cfg(feature = "redb")]
 mod redb;
+#[cfg(feature = "redis")]
+mod redis;
 mod shared;
 mod store;
 
@@ -54,6 +56,8 @@ pub use memory::MemoryStore;
 pub use queue::{Builder, RetryQueue};
 #[cfg(feature = "redb")]
 pub use redb::{RedbError, RedbStore};
+#[cfg(feature = "redis")]
+pub use redis::{RedisClock, RedisError, RedisStore};
 pub use store::{Changed, New, Settlement, Store};
 
 /// The code of the README is run as a test.

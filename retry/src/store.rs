@@ -39,7 +39,8 @@ pub trait Store: Send + Sync + 'static {
     /// [`reap`](Store::reap)ed.
     fn overdue(&self, now: Tick, n: usize) -> Result<Vec<(Receipt, Tick)>, Self::Error>;
 
-    /// Does with an item whose receipt has run out what the policy says. `false`, and nothing has changed, if it has not, or was reaped.
+    /// Does with an item whose receipt has run out what the policy says. `false`, and nothing has changed, if it has not,
+    /// or was reaped.
     fn reap(&self, receipt: &Receipt, now: Tick, settlement: Settlement) -> Result<bool, Self::Error>;
 
     /// Returns when, after `now`, the next item becomes due or the next receipt runs out.
@@ -90,10 +91,11 @@ pub trait Store: Send + Sync + 'static {
     }
 }
 
-/// With which a store tells its queue of what others have changed: those that wait look, or an alarm is set for when they shall.
+/// With which a store tells its queue of what others have changed: those that wait look, or an alarm is set for when they
+/// shall.
 ///
-/// It holds nothing of the queue. It asks the store nothing before it returns, and may be called by any thread; in a queue that its owner
-/// [drives](crate::RetryQueue::drive) the time to the next drive may be shorter afterwards.
+/// It holds nothing of the queue. It asks the store nothing before it returns, and may be called by any thread; in a queue
+/// that its owner [drives](crate::RetryQueue::drive) the time to the next drive may be shorter afterwards.
 #[derive(Clone)]
 pub struct Changed(Arc<dyn Fn(Effect) + Send + Sync>);
 

@@ -5,4 +5,5 @@ mod file;
 mod leases;
 mod model;
 mod queue;
+mod redis;
 mod waiting;

@@ -1,5 +1,6 @@
 //! The queue, step by step on a clock that is moved by hand; each scenario with each store.
 
+use crate::redis::{in_a_cluster, in_redis};
 use ixion::ManualClock;
 use ixion_retry::{Backoff, Counts, Delivery, ItemId, MemoryStore, REASON, RedbStore, RetryQueue, Store};
 use proptest::prelude::*;
@@ -409,3 +410,15 @@ fn in_a_file(run: impl FnOnce(RedbStore)) {
 
 scenarios!(memory, 256, in_memory);
 scenarios!(redb, 8, in_a_file);
+scenarios!(redis, 8, in_redis);
+scenarios!(
+    cluster,
+    2,
+    in_a_cluster,
+    [
+        items_come_when_due_by_due_time_and_then_in_order_of_pushing,
+        a_redriven_item_has_a_fresh_budget_and_its_old_history,
+        the_dead_are_listed_by_pages_and_purged,
+        the_longest_durations_are_for_ever,
+    ]
+);

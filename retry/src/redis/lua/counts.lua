@@ -1,0 +1,1 @@
+return { redis.call('ZCARD', waiting), redis.call('ZCARD', leased), redis.call('ZCARD', dead) }
