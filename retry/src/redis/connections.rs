@@ -274,7 +274,7 @@ fn moved_to(node: &ConnectionInfo, error: &redis::RedisError) -> Option<Connecti
 }
 
 /// Whether the server has answered.
-fn is_answer(error: &redis::RedisError) -> bool {
+pub(super) fn is_answer(error: &redis::RedisError) -> bool {
     matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension)
 }
 

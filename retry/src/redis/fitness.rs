@@ -1,5 +1,6 @@
 //! What a server must be, to keep a queue: asked with each new connection, in one turn.
 
+use super::connections::is_answer;
 use redis::{Connection, RedisResult, Value, from_redis_value};
 use std::collections::HashMap;
 
@@ -30,9 +31,9 @@ impl Fitness {
         questions.cmd("PUBLISH").arg(&self.channel).arg("");
         questions.cmd("INFO");
         questions.cmd("CONFIG").arg("GET").arg("proto-max-bulk-len");
-        let answers: Vec<Value> = questions.ignore_errors().query(connection)?;
-        let mut answers = answers.into_iter().map(Value::extract_error);
-        let mut answer = || answers.next().unwrap_or_else(|| Ok(Value::Nil));
+        // One by one: the client would wait for each of them, also when the first does not come.
+        connection.send_packed_command(&questions.get_packed_pipeline())?;
+        let mut answer = || connection.recv_response().and_then(Value::extract_error);
 
         for (key, expected) in &self.keys {
             let found: String = from_redis_value(answer()?)?;
@@ -42,10 +43,20 @@ impl Fitness {
         }
         answer()?;
         // Some let nobody ask these. Then nothing is known against it.
-        let info: String = answer().ok().and_then(|info| from_redis_value(info).ok()).unwrap_or_default();
-        let limits = answer().and_then(|limits| Ok(from_redis_value::<HashMap<String, usize>>(limits)?));
+        let info =
+            asked(answer())?.and_then(|info| from_redis_value::<String>(info).ok()).unwrap_or_default();
+        let limits =
+            asked(answer())?.and_then(|limits| from_redis_value::<HashMap<String, usize>>(limits).ok());
         let max_bulk = limits.unwrap_or_default().into_values().next().unwrap_or(MAX_BULK);
         Ok(unfit(&info).map_or(Ok(max_bulk), Err))
+    }
+}
+
+/// What a server has answered, or nothing if it was an error.
+fn asked(answer: RedisResult<Value>) -> RedisResult<Option<Value>> {
+    match answer {
+        Err(error) if !is_answer(&error) => Err(error),
+        answer => Ok(answer.ok()),
     }
 }
 
