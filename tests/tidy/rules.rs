@@ -41,6 +41,7 @@ pub(crate) const MAY_SLEEP: &[&str] = &[
     "tests/it/field_reports/real_time.rs",
     "tests/it/field_reports/threads.rs",
     "tests/it/real_threads.rs",
+    "retry/tests/it/redis/shared.rs",
     // While other programs start.
     "tests/redis-server/src/cluster.rs",
     "tests/redis-server/src/lib.rs",

@@ -1,0 +1,113 @@
+//! Connections that break, and servers that come and go, under a store that is open.
+
+use super::new_name;
+use super::server;
+use ixion::Tick;
+use ixion_redis_server::Server;
+use ixion_retry::{New, RedisError, RedisStore, Settlement, Store};
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+const NOW: Tick = Tick::new(5);
+
+/// Stands before a server, and lets it hear everything. While `cuts` is set, whatever it answers is lost, with the connection.
+struct Proxy {
+    address: SocketAddr,
+    cuts: Arc<AtomicBool>,
+}
+
+impl Proxy {
+    fn start(server: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (address, cuts) = (listener.local_addr().unwrap(), Arc::new(AtomicBool::new(false)));
+        let proxy = Proxy { address, cuts: Arc::clone(&cuts) };
+        let serve = move || {
+            for client in listener.incoming().flatten() {
+                let _ = pass_on(client, server, &cuts);
+            }
+        };
+        thread::Builder::new().spawn(serve).unwrap();
+        proxy
+    }
+
+    fn open(&self) -> RedisStore {
+        RedisStore::open(&format!("redis://{}", self.address), &new_name()).unwrap()
+    }
+}
+
+fn pass_on(mut client: TcpStream, server: SocketAddr, cuts: &Arc<AtomicBool>) -> io::Result<()> {
+    let mut upstream = TcpStream::connect(server)?;
+    let (mut from, mut to) = (client.try_clone()?, upstream.try_clone()?);
+    thread::Builder::new().spawn(move || {
+        let _ = io::copy(&mut from, &mut to);
+        let _ = to.shutdown(Shutdown::Both);
+    })?;
+    let cuts = Arc::clone(cuts);
+    thread::Builder::new().spawn(move || {
+        let mut bytes = [0; 4096];
+        while let Ok(n @ 1..) = upstream.read(&mut bytes)
+            && !cuts.load(Ordering::Relaxed)
+            && client.write_all(&bytes[..n]).is_ok()
+        {}
+        let _ = client.shutdown(Shutdown::Both);
+        let _ = upstream.shutdown(Shutdown::Both);
+    })?;
+    Ok(())
+}
+
+#[test]
+fn a_step_whose_answer_is_lost_is_an_error_and_was_made_once() {
+    let proxy = Proxy::start(server().address());
+    let store = proxy.open();
+    let cut = |step: &dyn Fn() -> RedisError| {
+        proxy.cuts.store(true, Ordering::Relaxed);
+        let error = step();
+        proxy.cuts.store(false, Ordering::Relaxed);
+        error
+    };
+
+    let error = cut(&|| store.push(b"x", New::at(NOW)).unwrap_err());
+    assert!(error.is_unanswered() && error.to_string().contains("may have been made"), "{error}");
+    assert_eq!(store.counts().unwrap().waiting, 1);
+
+    let receipt = store.take(NOW, 9, 9, Tick::new(9)).unwrap()[0].receipt;
+    assert!(cut(&|| store.settle(&receipt, NOW, Settlement::Done).unwrap_err()).is_unanswered());
+    assert_eq!(store.counts().unwrap().in_flight, 0);
+    assert!(!store.settle(&receipt, NOW, Settlement::Done).unwrap(), "it was done");
+}
+
+#[test]
+fn a_restart_costs_an_error_to_those_that_are_under_way_alone() {
+    let mut server = Server::start_with(&["--appendonly", "yes"]).unwrap();
+    let store = RedisStore::open(&server.url(), "q").unwrap();
+    // Many connections.
+    let push = || store.push(b"x", New::at(NOW));
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| (0..20).for_each(|_| _ = push().unwrap()));
+        }
+    });
+    server.restart().unwrap();
+    let errors = (0..20).filter(|_| push().is_err()).count();
+    assert!(errors <= 1, "{errors} for all connections");
+    assert!(store.counts().unwrap().waiting >= 179);
+}
+
+#[test]
+fn a_step_waits_for_a_server_that_comes_back_at_once() {
+    let mut server = Server::start_with(&["--appendonly", "yes"]).unwrap();
+    let store = RedisStore::open(&server.url(), "q").unwrap();
+    server.kill().unwrap();
+    let refused = store.push(b"x", New::at(NOW)).unwrap_err();
+    assert!(refused.to_string().contains(&server.address().to_string()), "{refused}");
+    thread::scope(|scope| {
+        let pushed = scope.spawn(|| store.push(b"x", New::at(NOW)));
+        server.restart().unwrap();
+        // It may have come back too late for that one.
+        assert!(pushed.join().unwrap().is_ok() || store.push(b"x", New::at(NOW)).is_ok());
+    });
+    assert_eq!(store.counts().unwrap().waiting, 1);
+}
