@@ -17,7 +17,7 @@ use super::clock::Follower;
 use super::connections::{ANSWER, Connections};
 use super::error::{Fault, RedisError};
 use crate::store::Changed;
-use ixion::Tick;
+use ixion::{Clock, SystemClock, Tick};
 use parking_lot::{Condvar, Mutex};
 use redis::{Msg, Value, cmd};
 use std::sync::Arc;
@@ -42,9 +42,10 @@ pub(super) struct Watch {
     changed: Mutex<Option<Changed>>,
     is_over: Mutex<bool>,
     over: Condvar,
+    clock: SystemClock,
 }
 
-/// How long the connection may be silent before the thread asks whether the server is there, and what time it is.
+/// How often the thread asks whether the server is there, and what time it is.
 const BEAT: Duration = Duration::from_secs(30);
 /// The pauses between tries to connect, which double.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -61,7 +62,9 @@ impl Watcher {
     ) -> Result<Self, RedisError> {
         let (connections, follower) = (Arc::clone(connections), Arc::clone(follower));
         let (changed, is_over, over) = (Mutex::default(), Mutex::default(), Condvar::new());
-        let watch = Arc::new(Watch { connections, follower, channel, me, changed, is_over, over });
+        let clock = SystemClock::new();
+        let watch = Watch { connections, follower, channel, me, changed, is_over, over, clock };
+        let watch = Arc::new(watch);
         let (end, ended) = mpsc::channel();
         let thread = {
             let watch = Arc::clone(&watch);
@@ -127,16 +130,21 @@ impl Watch {
         listening.subscribe(&self.channel)?;
         // Nobody knows what was said before.
         self.learn(|changed| changed.runs_out(Tick::ZERO));
+        let mut beat = self.clock.elapsed();
         while !self.is_over() {
-            listening.set_read_timeout(Some(BEAT))?;
+            let left = BEAT.saturating_sub(self.clock.elapsed().saturating_sub(beat));
+            if left.is_zero() {
+                listening.set_read_timeout(Some(ANSWER))?;
+                listening.ping::<Value>()?;
+                // A server that does not say what time it is is asked again.
+                let _ = self.connections.run(|connection| self.follower.follow(connection));
+                beat = self.clock.elapsed();
+                continue;
+            }
+            listening.set_read_timeout(Some(left))?;
             match listening.get_message() {
                 Ok(message) => self.heed(&message),
-                Err(error) if error.is_timeout() => {
-                    listening.set_read_timeout(Some(ANSWER))?;
-                    listening.ping::<Value>()?;
-                    // A server that does not say is asked again.
-                    let _ = self.connections.run(|connection| self.follower.follow(connection));
-                }
+                Err(error) if error.is_timeout() => {}
                 Err(error) => {
                     // The client takes leave, and must not wait for long.
                     listening.set_read_timeout(Some(PAUSE))?;

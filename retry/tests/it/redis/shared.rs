@@ -3,7 +3,7 @@
 use super::{connect, new_name, server, started};
 use ixion::Clock;
 use ixion_redis_server::Server;
-use ixion_retry::{Backoff, Delivery, ItemId, RedisStore, RetryQueue};
+use ixion_retry::{Backoff, Delivery, ItemId, RedisClock, RedisStore, RetryQueue};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -132,6 +132,21 @@ fn what_a_queue_that_is_gone_had_in_flight_is_taken_back_by_another() {
 }
 
 #[test]
+fn what_was_said_while_nobody_listened_is_found_afterwards() {
+    let server = Server::start().unwrap();
+    let [here, there] = [0, 1].map(|_| started(RedisStore::open(&server.url(), "q").unwrap(), 1));
+    for _ in 0..5 {
+        listening(&server, "q", 2);
+        let taken = wakes(&here, || {
+            // They are back in no time, but not before this.
+            ::redis::cmd("CLIENT").arg("KILL").arg("TYPE").arg("PUBSUB").exec(&mut connect(&server)).unwrap();
+            there.push(b"x", Duration::ZERO).unwrap();
+        });
+        assert!(there.ack(&taken.receipt).unwrap());
+    }
+}
+
+#[test]
 fn machines_go_by_the_time_of_the_server() {
     let store = RedisStore::open(&server().url(), &new_name()).unwrap();
     let clock = store.clock();
@@ -142,6 +157,62 @@ fn machines_go_by_the_time_of_the_server() {
     assert!(ours.abs_diff(theirs) < SOON, "{ours:?} {theirs:?}");
     drop(store);
     assert!(clock.elapsed() >= ours, "it goes on without its store");
+}
+
+/// The server's time, and a little more or less.
+struct Skewed {
+    clock: RedisClock,
+    ahead: Duration,
+}
+
+impl Clock for Skewed {
+    fn elapsed(&self) -> Duration {
+        (self.clock.elapsed() + self.ahead).saturating_sub(Duration::from_millis(30))
+    }
+}
+
+/// Each item comes when nothing else happens that might wake somebody: so none may miss it.
+#[test]
+fn takers_miss_nothing_though_their_clocks_differ() {
+    const ROUNDS: usize = 60;
+    let name = new_name();
+    let queues = [0, 30, 60].map(|ahead| {
+        let store = RedisStore::open(&server().url(), &name).unwrap();
+        let clock = Skewed { clock: store.clock(), ahead: Duration::from_millis(ahead) };
+        let builder = RetryQueue::builder(store).backoff(Backoff::fixed(Duration::ZERO)).clock(clock);
+        builder.max_in_flight(2).start().unwrap()
+    });
+    listening(server(), &name, 3);
+    let (done, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    thread::scope(|scope| {
+        for queue in &queues {
+            for _ in 0..2 {
+                let (done, is_over) = (&done, &is_over);
+                scope.spawn(move || {
+                    while !is_over.load(Ordering::Relaxed) {
+                        let Some(taken) = queue.take_blocking(1, MOMENT * 2, LONG).unwrap().pop() else {
+                            break;
+                        };
+                        // Some are left to run out.
+                        let is_left = taken.receipt.id().as_u64() % 4 == 0 && taken.receipt.attempt() == 1;
+                        if !is_left && queue.ack(&taken.receipt).unwrap() {
+                            done.fetch_add(1, Ordering::Relaxed);
+                        }
+                    }
+                });
+            }
+        }
+        for round in 0..ROUNDS {
+            // One of these comes after the other in some queues' time, and before it in others'.
+            let delay = |n: usize| Duration::from_millis((round * 7 + n * 3) as u64 % 10);
+            queues[round % 3].push(b"x", delay(0)).unwrap();
+            queues[(round + 1) % 3].push(b"y", delay(1)).unwrap();
+            queues[(round + 2) % 3].push(b"z", delay(2)).unwrap();
+            until("all of a round are done", || done.load(Ordering::Relaxed) == 3 * (round + 1));
+        }
+        is_over.store(true, Ordering::Relaxed);
+        queues.iter().for_each(RetryQueue::close);
+    });
 }
 
 /// What has become of the numbers that were pushed.

@@ -3,7 +3,7 @@
 use super::new_name;
 use super::server;
 use ixion::Tick;
-use ixion_redis_server::Server;
+use ixion_redis_server::{Cluster, Server};
 use ixion_retry::{New, RedisError, RedisStore, Settlement, Store};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -110,4 +110,49 @@ fn a_step_waits_for_a_server_that_comes_back_at_once() {
         assert!(pushed.join().unwrap().is_ok() || store.push(b"x", New::at(NOW)).is_ok());
     });
     assert_eq!(store.counts().unwrap().waiting, 1);
+}
+
+#[test]
+fn a_queue_whose_slot_moves_to_another_node_is_found_there() {
+    let cluster = Cluster::start(2).unwrap();
+    let [from, to] = cluster.nodes() else { panic!("two were started") };
+    // The slot of this name is one of the first node's.
+    let name = (0..).map(|n| format!("q{n}")).find(|name| slot(from, name) < 8192).unwrap();
+    let slot = slot(from, &name);
+    let store = RedisStore::open_cluster(cluster.urls(), &name).unwrap();
+    let ids = store.push_all(&[(&b"a"[..], New::at(NOW)), (b"b", New::at(NOW))]).unwrap();
+    assert_eq!(store.take(NOW, 1, 9, Tick::new(9)).unwrap().len(), 1);
+
+    let id = |node: &Server| node.ask("CLUSTER MYID").unwrap();
+    to.ask(&format!("CLUSTER SETSLOT {slot} IMPORTING {}", id(from))).unwrap();
+    from.ask(&format!("CLUSTER SETSLOT {slot} MIGRATING {}", id(to))).unwrap();
+    let tables = ["id", "items", "payloads", "waiting", "leased"];
+    let keys: Vec<_> = tables.iter().map(|table| format!("{{{name}}}:{table}")).collect();
+    let address = to.address();
+    from.ask(&format!(
+        "MIGRATE {} {} \"\" 0 5000 KEYS {}",
+        address.ip(),
+        address.port(),
+        keys[..2].join(" ")
+    ))
+    .unwrap();
+    let error = store.push(b"c", New::at(NOW)).unwrap_err();
+    assert!(!error.is_unanswered(), "half of the queue is here, half there: {error}");
+    from.ask(&format!(
+        "MIGRATE {} {} \"\" 0 5000 KEYS {}",
+        address.ip(),
+        address.port(),
+        keys[2..].join(" ")
+    ))
+    .unwrap();
+    for node in [to, from] {
+        node.ask(&format!("CLUSTER SETSLOT {slot} NODE {}", id(to))).unwrap();
+    }
+    let third = store.push(b"c", New::at(NOW)).unwrap();
+    let rest = store.take(NOW, 9, 9, Tick::new(9)).unwrap();
+    assert!(rest.iter().map(|delivery| delivery.receipt.id()).eq([ids[1], third]));
+}
+
+fn slot(node: &Server, name: &str) -> u16 {
+    node.ask(&format!("CLUSTER KEYSLOT {{{name}}}")).unwrap().parse().unwrap()
 }
