@@ -14,12 +14,14 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-/// See the module. Of its two locks the second is taken last.
+/// See the module. Its locks are taken from the last to the first, if several are.
 pub(crate) struct Desk {
     pub(crate) rules: Arc<Rules>,
     clock: UnixClock,
-    state: Mutex<State>,
     troubles: Mutex<Troubles>,
+    state: Mutex<State>,
+    /// Who has it commits. Taken before the others.
+    turn: Mutex<()>,
 }
 
 struct State {
@@ -65,7 +67,7 @@ impl Desk {
             failed_commits: 0,
             fatal: None,
         };
-        Desk { rules, clock, state: Mutex::new(state), troubles: Mutex::default() }
+        Desk { rules, clock, state: Mutex::new(state), troubles: Mutex::default(), turn: Mutex::default() }
     }
 
     /// Holds a record. Returns whether its partition has room for another.
@@ -167,19 +169,45 @@ impl Desk {
         self.with(|hold| places.iter().filter_map(|place| hold.revoke(place)).collect())
     }
 
-    /// Enters how the commit of a partition has ended.
-    pub(crate) fn committed(&self, place: &Place, error: Option<&KafkaError>) {
+    /// Commits what there is, one after the other: an earlier commit must not come after a later one.
+    pub(crate) fn commit_all(&self, commit: impl Fn(&[Commit]) -> KafkaResult<()>) {
+        let _turn = self.turn.lock();
+        let commits = self.with(|hold| hold.commits());
+        self.commit_now(&commits, &commit);
+    }
+
+    /// Commits this.
+    pub(crate) fn commit(&self, commits: &[Commit], commit: impl Fn(&[Commit]) -> KafkaResult<()>) {
+        let _turn = self.turn.lock();
+        self.commit_now(commits, &commit);
+    }
+
+    fn commit_now(&self, commits: &[Commit], commit: &impl Fn(&[Commit]) -> KafkaResult<()>) {
+        if commits.is_empty() {
+            return;
+        }
+        match commit(commits) {
+            // The answer does not say whose fault it is.
+            Err(_) if commits.len() > 1 => {
+                commits.chunks(1).for_each(|one| self.commit_now(one, commit));
+            }
+            result => self.committed(commits, result.err().as_ref()),
+        }
+    }
+
+    /// Enters how a commit has ended.
+    fn committed(&self, commits: &[Commit], error: Option<&KafkaError>) {
         let state = &mut *self.state.lock();
         match error {
             None => {
-                state.commits += 1;
+                state.commits += commits.len() as u64;
                 self.is_well(COMMITS);
             }
             Some(error) => {
-                state.failed_commits += 1;
+                state.failed_commits += commits.len() as u64;
                 let is_too_long =
                     error.rdkafka_error_code() == Some(RDKafkaErrorCode::OffsetMetadataTooLarge);
-                state.hold.not_committed(place, is_too_long);
+                commits.iter().for_each(|one| state.hold.not_committed(&one.place, is_too_long));
                 self.is_ill(COMMITS, &format!("they fail, and are made again: {}", kafka::text(error)));
             }
         }

@@ -183,18 +183,15 @@ pub(crate) fn send(writer: &Writer, rules: &Rules, parcel: &Parcel, id: usize) -
     writer.send(record).map_err(|(error, _)| error)
 }
 
-/// Commits, with the notes.
-pub(crate) fn commit(reader: &Reader, commits: &[Commit], mode: CommitMode) -> KafkaResult<()> {
-    if commits.is_empty() {
-        return Ok(());
-    }
+/// Commits, with the notes, and waits for the answer: what the client does without it tells nobody that it has failed.
+pub(crate) fn commit(reader: &Reader, commits: &[Commit]) -> KafkaResult<()> {
     let mut list = TopicPartitionList::with_capacity(commits.len());
     for Commit { place, offset, note } in commits {
         let mut entry = list.add_partition(&place.topic, place.partition);
         entry.set_offset(Offset::Offset(i64::try_from(*offset).unwrap_or(i64::MAX)))?;
         entry.set_metadata(note);
     }
-    reader.commit(&list, mode)
+    reader.commit(&list, CommitMode::Sync)
 }
 
 /// A list of partitions, for the client.
@@ -263,14 +260,6 @@ impl ConsumerContext for Reading {
             }
         }
     }
-
-    fn commit_callback(&self, result: KafkaResult<()>, list: &TopicPartitionList) {
-        let all = result.as_ref().err();
-        for (place, entry) in places(list).iter().zip(list.elements()) {
-            let error = all.cloned().or(entry.error().err());
-            self.desk.committed(place, error.as_ref());
-        }
-    }
 }
 
 impl Reading {
@@ -303,9 +292,7 @@ impl Reading {
         if is_lost {
             return; // Others may have them by now.
         }
-        if let Err(error) = commit(reader, &commits, CommitMode::Sync) {
-            self.desk.is_ill("commits", &text(&error));
-        }
+        self.desk.commit(&commits, |commits| commit(reader, commits));
     }
 }
 

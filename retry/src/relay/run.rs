@@ -5,13 +5,15 @@ use super::desk::{Desk, Standing};
 use super::kafka::{self, Reader, Reading, Writer, Writing};
 use super::record::{Place, Rules};
 use super::{Verdict, complain, figures, note};
-use rdkafka::consumer::{CommitMode, Consumer};
+use rdkafka::consumer::Consumer;
 use rdkafka::error::{KafkaError, KafkaResult};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, mpsc};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// How long the loop sleeps at most: so soon it hears of a signal.
@@ -20,6 +22,8 @@ const TURN: Duration = Duration::from_millis(100);
 const BATCH: usize = 500;
 /// Between commits: what was republished since the last is republished again after a crash.
 const COMMIT: Duration = Duration::from_secs(1);
+/// Between looks at how things stand.
+const LOOK: Duration = Duration::from_secs(1);
 /// A full partition is not paused as long as most of it is on its way and reports keep coming: pausing drops what the client
 /// has fetched ahead.
 const STALL: Duration = Duration::from_millis(200);
@@ -30,9 +34,10 @@ const LINES: u32 = 20;
 
 /// All that the loop has.
 struct Relay {
-    reader: Reader,
+    reader: Arc<Reader>,
+    committer: Committer,
     writer: Writer,
-    /// For records that were too large for a batch with others. Made when it is needed.
+    /// For records that were too large for a batch with others.
     alone: Writer,
     desk: Arc<Desk>,
     paused: BTreeSet<Place>,
@@ -89,8 +94,10 @@ impl Relay {
         let (sender, reports) = mpsc::channel();
         let desk = Arc::new(Desk::new(config.rules.clone(), config.max_in_flight, reports));
         let writing = || Writing { desk: desk.clone(), reports: sender.clone() };
+        let reader = Arc::new(kafka::reader(config, Reading { desk: desk.clone() })?);
         Ok(Relay {
-            reader: kafka::reader(config, Reading { desk: desk.clone() })?,
+            committer: Committer::start(&reader, &desk),
+            reader,
             writer: kafka::writer(config, writing(), false)?,
             alone: kafka::writer(config, writing(), true)?,
             desk,
@@ -112,9 +119,8 @@ impl Relay {
             if has_more || !self.full.is_empty() {
                 self.reports(Duration::from_millis(1));
             }
-            if last.elapsed() >= COMMIT {
+            if last.elapsed() >= LOOK {
                 last = Instant::now();
-                self.commit(CommitMode::Async);
                 self.desk.say_what_is_over();
                 let standing = self.desk.standing();
                 self.desk.with(|hold| hold.publish());
@@ -205,15 +211,6 @@ impl Relay {
         Ok(())
     }
 
-    fn commit(&self, mode: CommitMode) {
-        let commits = self.desk.with(|hold| hold.commits());
-        if let Err(error) = kafka::commit(&self.reader, &commits, mode) {
-            for commit in &commits {
-                self.desk.committed(&commit.place, Some(&error));
-            }
-        }
-    }
-
     /// Finishes what is being sent, commits and leaves the group.
     fn end(mut self) {
         let until = Instant::now() + LAST;
@@ -224,10 +221,36 @@ impl Relay {
         if sending > 0 {
             complain(&format!("{sending} records were being sent, and are sent again after the next start"));
         }
-        self.commit(CommitMode::Sync);
+        self.committer.end();
+        self.desk.commit_all(|commits| kafka::commit(&self.reader, commits));
         let counts = self.desk.standing().counts;
         drop(self.reader);
         note(&format!("stopped: {} republished, {} dead", counts.republished, counts.all_dead()));
+    }
+}
+
+/// Commits once in a while, on a thread of its own: the loop does not wait for the answers.
+struct Committer {
+    stop: mpsc::Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Committer {
+    fn start(reader: &Arc<Reader>, desk: &Arc<Desk>) -> Self {
+        let (stop, stopped) = mpsc::channel();
+        let (reader, desk) = (reader.clone(), desk.clone());
+        let thread = thread::spawn(move || {
+            while stopped.recv_timeout(COMMIT) == Err(RecvTimeoutError::Timeout) {
+                desk.commit_all(|commits| kafka::commit(&reader, commits));
+            }
+        });
+        Committer { stop, thread }
+    }
+
+    fn end(self) {
+        drop(self.stop);
+        // If it has panicked, that was said.
+        let _ = self.thread.join();
     }
 }
 
@@ -248,7 +271,7 @@ impl Progress {
 
     fn look(&mut self, standing: &Standing) {
         // What is looked at each second is said a little too early rather than a second too late.
-        if self.last.elapsed() + COMMIT / 2 < self.interval {
+        if self.last.elapsed() + LOOK / 2 < self.interval {
             return;
         }
         self.last = Instant::now();
