@@ -4,17 +4,21 @@
 //! that was read behind it. So each commit says in its metadata which offsets are done, and a relay that is assigned the
 //! partition passes over them.
 //!
-//! A note is lengths of runs of offsets from the committed one, in turns waiting and done: with 100 committed,
-//! `ixion-relay/1 1,4,6,90` means that 100 waits, 101 to 104 are done, 105 to 110 wait, and 111 to 200 are done. What it leaves
-//! out waits. A broker takes 4096 bytes by default; where that is not enough the shortest runs are left out, and republished
-//! after a crash.
+//! A note is the lengths of the runs of offsets from the committed one on, in turns waiting and done. What it leaves out
+//! waits. With 100 committed the runs 1, 4, 6, 90 mean that 100 waits, 101 to 104 are done, 105 to 110 wait, and 111 to 200 are
+//! done. Where delays are mixed runs are short, and behind a record that waits for long they are long: so a length is written
+//! in Elias' gamma code, which takes one bit for 1, three for 2 and 3, five up to 7; and six bits make a letter. A
+//! broker takes 4096 bytes by default, which is 24,000 offsets at random. Where that is not enough the shortest runs of what is
+//! done are left out, and republished after a crash.
 
-use std::fmt::Write;
 use std::ops::Range;
 
 const MARK: &str = "ixion-relay/1 ";
 /// What a broker takes by default: `offset.metadata.max.bytes`.
 pub(crate) const LONGEST: usize = 4096;
+const LETTERS: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
+/// Bits of a letter.
+const BITS: u32 = 6;
 
 /// Writes down which offsets from `base` on are done, in at most so many bytes. The ranges rise and do not touch.
 pub(crate) fn write(base: u64, done: &[Range<u64>], longest: usize) -> String {
@@ -29,31 +33,71 @@ pub(crate) fn write(base: u64, done: &[Range<u64>], longest: usize) -> String {
 }
 
 fn write_runs<'a>(base: u64, done: impl Iterator<Item = &'a Range<u64>>) -> String {
-    let mut note = String::new();
+    let mut bits = Bits::default();
     let mut at = base;
     for range in done {
-        let before = if note.is_empty() { MARK } else { "," };
-        // Writing to a string does not fail.
-        let _ = write!(note, "{before}{},{}", range.start - at, range.end - range.start);
+        // There is no code for 0, and only the first may be that.
+        let is_first = bits.is_empty();
+        bits.push(range.start - at + u64::from(is_first));
+        bits.push(range.end - range.start);
         at = range.end;
     }
-    note
+    match bits.is_empty() {
+        true => String::new(),
+        false => format!("{MARK}{}", bits.letters()),
+    }
 }
 
 /// Reads what [`write`] has written. Of anything else nothing is done.
 pub(crate) fn read(base: u64, note: &str) -> Vec<Range<u64>> {
-    note.strip_prefix(MARK).and_then(|runs| read_runs(base, runs)).unwrap_or_default()
+    note.strip_prefix(MARK).and_then(|letters| read_runs(base, letters)).unwrap_or_default()
 }
 
-fn read_runs(base: u64, runs: &str) -> Option<Vec<Range<u64>>> {
+fn read_runs(base: u64, letters: &str) -> Option<Vec<Range<u64>>> {
+    let mut bits = Vec::with_capacity(letters.len() * BITS as usize);
+    for letter in letters.bytes() {
+        let value = LETTERS.iter().position(|known| *known == letter)?;
+        bits.extend((0..BITS).rev().map(|bit| value >> bit & 1 == 1));
+    }
+    let mut bits = bits.into_iter();
+    // What fills the last letter is no code.
+    let mut next = || {
+        let zeros = bits.position(|bit| bit).filter(|zeros| *zeros < 64)?;
+        (0..zeros).try_fold(1_u64, |number, _| Some(number << 1 | u64::from(bits.next()?)))
+    };
     let (mut done, mut at) = (Vec::new(), base);
-    let mut runs = runs.split(',').map(|run| run.parse::<u64>().ok());
-    while let Some(waiting) = runs.next() {
-        let start = at.checked_add(waiting?)?;
-        at = start.checked_add(runs.next()??)?;
+    while let Some(waiting) = next() {
+        let start = at.checked_add(waiting - u64::from(done.is_empty()))?;
+        at = start.checked_add(next()?)?;
         done.push(start..at);
     }
     Some(done)
+}
+
+/// Numbers in Elias' gamma code.
+#[derive(Default)]
+struct Bits(Vec<bool>);
+
+impl Bits {
+    /// Appends a number above 0: as many zeros as bits follow its first, and then its bits.
+    fn push(&mut self, number: u64) {
+        debug_assert!(number > 0, "there is no code for 0");
+        let length = 64 - number.leading_zeros();
+        self.0.extend((1..length).map(|_| false));
+        self.0.extend((0..length).rev().map(|bit| number >> bit & 1 == 1));
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn letters(&self) -> String {
+        let letter = |bits: &[bool]| {
+            let value = bits.iter().fold(0, |value, bit| value << 1 | usize::from(*bit));
+            char::from(LETTERS[value << (BITS as usize - bits.len())])
+        };
+        self.0.chunks(BITS as usize).map(letter).collect()
+    }
 }
 
 /// Returns what lies between these offsets, which rise, and from there to the end.
@@ -79,7 +123,8 @@ mod tests {
         let done = between([100, 105, 106, 107, 108, 109, 110].into_iter(), 100, 201);
         assert_eq!(done, [101..105, 111..201]);
         let note = write(100, &done, LONGEST);
-        assert_eq!(note, "ixion-relay/1 1,4,6,90");
+        // The first run is one more: 010, then 4 is 00100, 6 is 00110 and 90 is 0000001011010.
+        assert_eq!(note, "ixion-relay/1 H30MW");
         assert_eq!(read(100, &note), done);
         assert_eq!(write(100, &[], LONGEST), "", "nothing is done, and nothing to be said");
     }
@@ -92,15 +137,26 @@ mod tests {
             "ixion-relay/2 1,4",
             "ixion-relay/1",
             "ixion-relay/1 ",
-            "ixion-relay/1 1",
-            "ixion-relay/1 1,4,6",
-            "ixion-relay/1 1,-4",
-            "ixion-relay/1 1,4 ",
-            "ixion-relay/1 18446744073709551615,1",
+            "ixion-relay/1 H30M",
+            "ixion-relay/1 H",
+            "ixion-relay/1 H3,0MW",
+            "ixion-relay/1 H30MW ",
+            "ixion-relay/1 H30M\u{e4}",
+            "ixion-relay/1 00000000000W",
         ];
         for note in notes {
             assert_eq!(read(7, note), [0..0; 0], "{note:?}");
         }
+    }
+
+    #[test]
+    fn offsets_at_random_take_a_bit_each_and_long_runs_take_few() {
+        let mut random = fastrand::Rng::with_seed(1);
+        let waiting: Vec<_> = (0..20_000).filter(|_| random.bool()).collect();
+        let done = between(waiting.into_iter(), 0, 20_000);
+        assert_eq!(read(0, &write(0, &done, LONGEST)), done, "all of it fits");
+        let done = between((0..1000).map(|n| n * 1000), 0, 1_000_000);
+        assert_eq!(read(0, &write(0, &done, LONGEST)), done, "all of it fits");
     }
 
     #[test]
@@ -135,7 +191,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_can_be_read(base: u64, text in "(ixion-relay/1 )?[0-9,]{0,60}.{0,3}") {
+        fn any_text_can_be_read(base: u64, text in "(ixion-relay/1 )?[0-9A-Za-z_-]{0,60}.{0,2}") {
             let done = read(base, &text);
             prop_assert!(done.iter().all(|range| base <= range.start && range.start <= range.end));
         }
