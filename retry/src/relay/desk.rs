@@ -204,11 +204,14 @@ impl Desk {
                 self.is_well(COMMITS);
             }
             Some(error) => {
-                state.failed_commits += commits.len() as u64;
-                let is_too_long =
-                    error.rdkafka_error_code() == Some(RDKafkaErrorCode::OffsetMetadataTooLarge);
+                let code = error.rdkafka_error_code();
+                let is_too_long = code == Some(RDKafkaErrorCode::OffsetMetadataTooLarge);
                 commits.iter().for_each(|one| state.hold.not_committed(&one.place, is_too_long));
-                self.is_ill(COMMITS, &format!("they fail, and are made again: {}", kafka::text(error)));
+                // It is made again in the next generation, as a matter of course.
+                if code != Some(RDKafkaErrorCode::RebalanceInProgress) {
+                    state.failed_commits += commits.len() as u64;
+                    self.is_ill(COMMITS, &format!("they fail, and are made again: {}", kafka::text(error)));
+                }
             }
         }
     }

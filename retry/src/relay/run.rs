@@ -259,14 +259,14 @@ struct Progress {
     start: Instant,
     interval: Duration,
     last: Instant,
-    said: String,
+    said: [u64; 6],
     lines: u32,
 }
 
 impl Progress {
     fn new(interval: Duration) -> Self {
         let now = Instant::now();
-        Progress { start: now, interval, last: now, said: String::new(), lines: 0 }
+        Progress { start: now, interval, last: now, said: [0; 6], lines: 0 }
     }
 
     fn look(&mut self, standing: &Standing) {
@@ -277,17 +277,14 @@ impl Progress {
         self.last = Instant::now();
         let counts = &standing.counts;
         let held: usize = standing.held.iter().map(|(_, held)| held).sum();
-        let changed = format!(
-            "{:>11} {held:>9} {:>12} {:>9} {:>9} {:>10}",
-            counts.read,
-            counts.republished,
-            counts.all_dead(),
-            counts.failed,
-            standing.partitions
-        );
-        if changed == self.said {
+        let [read, republished, dead, failed] =
+            [counts.read, counts.republished, counts.all_dead(), counts.failed];
+        let partitions = standing.partitions as u64;
+        let said = [read, held as u64, republished, dead, failed, partitions];
+        if said == self.said {
             return;
         }
+        self.said = said;
         if self.lines.is_multiple_of(LINES) {
             note("  seconds        read      held  republished      dead    failed partitions   next due");
         }
@@ -296,7 +293,9 @@ impl Progress {
             Some(time) => format!("{:.1} s", time.as_secs_f64()),
             None => "-".to_owned(),
         };
-        note(&format!("{:>9.1} {changed} {next_due:>10}", self.start.elapsed().as_secs_f64()));
-        self.said = changed;
+        let seconds = self.start.elapsed().as_secs_f64();
+        note(&format!(
+            "{seconds:>9.1} {read:>11} {held:>9} {republished:>12} {dead:>9} {failed:>9} {partitions:>10} {next_due:>10}"
+        ));
     }
 }
