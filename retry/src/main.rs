@@ -11,15 +11,17 @@ use std::process::ExitCode;
 const HELP: &str = "\
 ixion-retry: a retry queue with back-off and dead letter
 
-usage: ixion-retry demo [--store FILE] [--items N] [--kills N] [--seed N]
+usage: ixion-retry demo [--store FILE|URL] [--workers N] [--items N] [--kills N] [--seed N] [--lie]
        ixion-retry relay --config FILE [--check]
 
-demo pushes items into a queue of its own, from a worker process that delivers them, lets some fail and some hang, and kills that
-process with SIGKILL again and again. It ends with a table of what became of the items, and fails if one was lost, or was
+demo pushes items into a queue of its own, from worker processes that deliver them, let some fail and some hang, and kills these
+processes with SIGKILL again and again. It ends with a table of what became of the items, and fails if one was lost, or was
 delivered again after the queue had said that it was done.
 
 options of demo:
   --store FILE  where the queue is kept, a file that is not there yet; it stays  [a temporary file]
+  --store URL   or a Redis server, redis://HOST:PORT; the queue's keys are removed at the end
+  --workers N   how many processes work at once: on a file one  [1, on Redis 3]
   --items N     how many items are pushed  [100000]
   --kills N     how often a worker is killed  [20]
   --seed N      of which items fail, how often, and when the kills come  [1]
@@ -83,16 +85,18 @@ fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, lexopt::Er
         }
         Some(option) => return Err(option.unexpected()),
     };
-    let (mut plan, mut from, mut batch, mut stays) = (demo::Plan::default(), Vec::new(), 1, false);
+    let mut plan = demo::Plan::default();
+    let (mut queue, mut from, mut batch, mut stays) = (String::new(), Vec::new(), 1, false);
     while let Some(option) = parser.next()? {
         match option {
             Short('h') | Long("help") => return Ok(Command::Help),
-            Long("store") => plan.store = Some(demo::Place::parse(parser.value()?)),
+            Long("store") => plan.store = Some(demo::Place::parse(parser.value()?)?),
             Long("items") => plan.items = parser.value()?.parse()?,
             Long("kills") if !is_work => plan.kills = parser.value()?.parse()?,
             Long("seed") => plan.seed = parser.value()?.parse()?,
             Long("workers") => plan.workers = Some(parser.value()?.parse()?),
             Long("lie") => plan.lies = true,
+            Long("queue") if is_work => queue = parser.value()?.string()?,
             Long("from") if is_work => from.push(parser.value()?.parse()?),
             Long("batch") if is_work => batch = parser.value()?.parse()?,
             Long("stay") if is_work => stays = true,
@@ -103,7 +107,7 @@ fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, lexopt::Er
     if !is_work {
         return Ok(Command::Demo(plan));
     }
-    let place = plan.store.clone().ok_or("demo-worker needs --store")?;
+    let place = plan.store.clone().ok_or("demo-worker needs --store")?.named(queue);
     Ok(Command::Work(demo::Work { plan, place, from, batch, stays }))
 }
 

@@ -1,29 +1,33 @@
-//! Durable stores whose workers are killed at random points: run by the program, which fails if anything is lost or comes back.
-//! `IXION_KILLS` says how often, if not a few times.
+//! Durable stores whose workers are killed at random points, and the server too: run by the program, which fails if anything is
+//! lost or comes back. `IXION_KILLS` and `IXION_SERVER_KILLS` say how often, if not a few times.
 #![cfg(unix)]
 
+use ixion_redis_server::Server;
 use std::env;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::Duration;
 
-/// Runs the demo with some items for each kill.
-fn demo(args: &[&str]) -> (Output, usize) {
-    let kills = env::var("IXION_KILLS").map_or(100, |kills| kills.parse().expect("a number"));
-    let output = Command::new(env!("CARGO_BIN_EXE_ixion-retry"))
-        .args(["demo", "--items", &(10 * kills).to_string(), "--kills", &kills.to_string()])
-        .args(args)
-        .output()
-        .expect("the program runs");
-    (output, kills)
+/// What a server needs to keep all that it has answered.
+const DURABLE: &[&str] = &["--appendonly", "yes", "--appendfsync", "always"];
+
+fn times(variable: &str, few: usize) -> usize {
+    env::var(variable).map_or(few, |times| times.parse().expect("a number"))
 }
 
-fn loses_nothing(args: &[&str]) {
-    let (output, kills) = demo(args);
+fn demo(items: usize, kills: usize) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ixion-retry"));
+    command.args(["demo", "--items", &items.to_string(), "--kills", &kills.to_string()]);
+    command
+}
+
+fn loses_nothing(output: &Output, items: usize, kills: usize) {
     let (said, complained) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{said}\n{complained}");
     for (name, number) in [
         ("workers killed", kills),
-        ("items pushed", 10 * kills),
+        ("items pushed", items),
         ("delivered again after the ack", 0),
         ("lost", 0),
     ] {
@@ -32,15 +36,62 @@ fn loses_nothing(args: &[&str]) {
     }
 }
 
+/// Kills the server again and again while a demo runs on it. Returns how often, and what the demo said.
+fn kill_server(server: &mut Server, random: &mut fastrand::Rng, mut demo: Command) -> (usize, Output) {
+    demo.args(["--store", &server.url()]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut demo = demo.spawn().expect("the program runs");
+    let mut kills = 0;
+    loop {
+        thread::sleep(Duration::from_millis(random.u64(10..150)));
+        if demo.try_wait().unwrap().is_some() {
+            return (kills, demo.wait_with_output().unwrap());
+        }
+        server.kill().unwrap();
+        thread::sleep(Duration::from_millis(random.u64(..20)));
+        server.restart().unwrap();
+        kills += 1;
+    }
+}
+
 #[test]
 fn a_file_whose_worker_is_killed_again_and_again_loses_nothing() {
-    loses_nothing(&[]);
+    let kills = times("IXION_KILLS", 100);
+    loses_nothing(&demo(10 * kills, kills).output().expect("the program runs"), 10 * kills, kills);
+}
+
+#[test]
+fn a_server_whose_workers_are_killed_again_and_again_loses_nothing() {
+    let (server, kills) = (Server::start().unwrap(), times("IXION_KILLS", 100));
+    let output = demo(10 * kills, kills).args(["--store", &server.url()]).output().expect("the program runs");
+    loses_nothing(&output, 10 * kills, kills);
+    assert_eq!(server.ask("DBSIZE").unwrap(), "0", "it has not tidied up");
+}
+
+#[test]
+fn a_server_that_is_killed_again_and_again_loses_nothing() {
+    let mut server = Server::start_with(DURABLE).unwrap();
+    let (mut kills, least) = (0, times("IXION_SERVER_KILLS", 5));
+    let mut random = fastrand::Rng::with_seed(1);
+    while kills < least {
+        let (killed, output) = kill_server(&mut server, &mut random, demo(5000, 10));
+        loses_nothing(&output, 5000, 10);
+        kills += killed;
+    }
+}
+
+/// Shows that what a server loses is missed.
+#[test]
+fn a_server_that_keeps_nothing_is_found_out() {
+    let mut server = Server::start().unwrap();
+    let (kills, output) = kill_server(&mut server, &mut fastrand::Rng::with_seed(1), demo(5000, 10));
+    assert!(kills > 0, "it was done before");
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
 /// Shows that the ledger sees a broken promise.
 #[test]
 fn a_worker_that_says_falsely_that_an_item_is_done_is_found_out() {
-    let (output, _) = demo(&["--lie"]);
+    let output = demo(1000, 10).arg("--lie").output().expect("the program runs");
     let complained = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{complained}");
     assert!(complained.contains("delivered again after the ack"), "{complained}");

@@ -59,7 +59,7 @@ struct Worker {
 const PATIENCE: Duration = Duration::from_secs(300);
 /// How long the others live at most, in milliseconds: some not until they have opened the store.
 const LIVES: [u64; 8] = [5, 20, 50, 100, 200, 400, 800, 1600];
-/// A life is not much longer than its items need, a millisecond each, but long enough for some steps.
+/// A life is not much longer than its items need, a millisecond each, but long enough for some steps, with others beside it.
 const SHORT_LIFE: u64 = 30;
 /// What a taker takes at once, at most.
 const BATCH: u64 = 16;
@@ -74,10 +74,10 @@ impl Default for Plan {
 impl Plan {
     /// Says what cannot be done.
     pub(crate) fn check(&self) -> Result<(), String> {
-        let most = self.store.as_ref().map_or(1, Place::most_workers);
+        let (_, most) = self.store.as_ref().map_or((1, 1), Place::workers);
         match self.workers {
             Some(0) => Err("without workers nothing is done".to_owned()),
-            Some(workers) if workers > most => Err(format!("--workers {workers}: here can be {most}")),
+            Some(workers) if workers > most => Err(format!("--workers {workers}: this store is for {most}")),
             _ => Ok(()),
         }
     }
@@ -94,15 +94,15 @@ pub(crate) fn say(text: &str) -> Verdict {
 pub(crate) fn run(plan: &Plan) -> Verdict {
     let folder = tempfile::tempdir()?;
     let place = plan.store.clone().unwrap_or_else(|| Place::File(folder.path().join("queue.redb")));
-    let workers = plan.workers.unwrap_or(place.workers());
-    place.check_free()?;
+    let workers = plan.workers.unwrap_or(place.workers().0);
+    place.check()?;
     say(&format!("{} items, {workers} at work, {} kills\nqueue: {place}\n", plan.items, plan.kills))?;
     let start = Instant::now();
     let mut ledger = Ledger::new(plan.items, plan.seed);
     let end = Workers::new(plan, &place, workers, &mut ledger)
         .run()
         .and_then(|()| place.open(place.patience(), Audit(&mut ledger)));
-    place.tidy_up()?;
+    place.tidy_up();
     end?;
     say(&ledger.table(start.elapsed()))?;
     ledger.verdict().map_err(Into::into)
@@ -154,7 +154,8 @@ impl<'a> Workers<'a> {
         let until = if is_doomed { items * u64::from(self.doomed + 1) / u64::from(kills + 1) } else { items };
         // With more in its hands than it can do in its life, a worker does nothing but take.
         let batch = (share / TAKERS as u64).clamp(1, BATCH);
-        let longest = self.random.choice(LIVES).unwrap_or(1).min(share.max(SHORT_LIFE));
+        let longest =
+            self.random.choice(LIVES).unwrap_or(1).min(share.max(SHORT_LIFE * self.running.len() as u64));
         let life = if is_doomed { Duration::from_millis(self.random.u64(..longest)) } else { PATIENCE };
         self.doomed += u32::from(is_doomed);
 

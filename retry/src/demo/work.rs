@@ -2,7 +2,7 @@
 
 use crate::demo::place::{Job, Patience, Place};
 use crate::demo::{Plan, Verdict, say};
-use ixion_retry::{Delivery, RetryQueue, Store};
+use ixion_retry::{Answer, Delivery, ItemId, RetryQueue, Store};
 use std::io;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
@@ -20,6 +20,10 @@ pub(crate) struct Work {
     /// Goes on until it is killed.
     pub(crate) stays: bool,
 }
+
+/// Of what something is said: an item, its name in the queue, and an attempt.
+#[derive(Clone, Copy)]
+struct Line(u64, ItemId, u32);
 
 /// Threads that push. They are many because each waits for the disk, or for the server.
 pub(super) const PUSHERS: usize = 32;
@@ -65,12 +69,17 @@ impl Job for &Work {
 
 impl Work {
     fn push<S: Store>(&self, queue: &RetryQueue<S>, patience: Patience, from: u64) -> Verdict {
-        let step = self.plan.workers.unwrap_or(1) * PUSHERS;
-        for item in (from..self.plan.items).step_by(step) {
-            let id = patience.with(|| queue.push(&item.to_le_bytes(), Duration::ZERO))?;
-            say(&format!("pushed {item} {id} 0\n"))?;
+        let mut missing = (from..self.plan.items).step_by(self.plan.workers.unwrap_or(1) * PUSHERS);
+        loop {
+            let items: Vec<u64> = missing.by_ref().take(self.batch).collect();
+            if items.is_empty() {
+                return Ok(());
+            }
+            let pushes: Vec<_> = items.iter().map(|item| (item.to_le_bytes(), Duration::ZERO)).collect();
+            let ids = patience.with(|| queue.push_all(&pushes))?;
+            let pushed: Vec<_> = items.into_iter().zip(ids).map(|(item, id)| Line(item, id, 0)).collect();
+            say_all("pushed", &pushed)?;
         }
-        Ok(())
     }
 
     fn take<S: Store>(&self, queue: &RetryQueue<S>, patience: Patience) -> Verdict {
@@ -80,22 +89,29 @@ impl Work {
             if taken.is_empty() {
                 return Ok(());
             }
+            let (mut delivered, mut done, mut lies) = (Vec::new(), Vec::new(), Vec::new());
+            let (mut answers, mut failures) = (Vec::new(), Vec::new());
             for Delivery { payload, receipt, .. } in taken {
                 let item = item_of(&payload)?;
-                let (id, attempt) = (receipt.id(), receipt.attempt());
-                say(&format!("delivered {item} {id} {attempt}\n"))?;
-                match fate(item, self.plan.seed, attempt) {
+                let line = Line(item, receipt.id(), receipt.attempt());
+                delivered.push(line);
+                match fate(item, self.plan.seed, receipt.attempt()) {
                     Fate::Hangs => {}
-                    Fate::Fails => _ = patience.with(|| queue.nack(&receipt, "the demo lets it fail"))?,
+                    Fate::Fails => failures.push((receipt, Answer::Nack("the demo lets it fail".to_owned()))),
+                    Fate::Done if self.plan.lies && item % LIE == 0 => lies.push(line),
                     Fate::Done => {
-                        say(&format!("asked {item} {id} {attempt}\n"))?;
-                        let is_lie = self.plan.lies && item % LIE == 0;
-                        if is_lie || patience.with(|| queue.ack(&receipt))? {
-                            say(&format!("done {item} {id} {attempt}\n"))?;
-                        }
+                        done.push(line);
+                        answers.push((receipt, Answer::Ack));
                     }
                 }
             }
+            answers.append(&mut failures);
+            say_all("delivered", &delivered)?;
+            say_all("asked", &done)?;
+            let mut counts = patience.with(|| queue.settle_all(answers.clone()))?.into_iter();
+            done.retain(|_| counts.next() == Some(true));
+            say_all("done", &done)?;
+            say_all("done", &lies)?;
         }
     }
 
@@ -114,6 +130,13 @@ impl Work {
             thread::sleep(Duration::from_millis(20));
         }
     }
+}
+
+/// Says the same of some.
+fn say_all(word: &str, of: &[Line]) -> Verdict {
+    let lines: String =
+        of.iter().map(|Line(item, id, attempt)| format!("{word} {item} {id} {attempt}\n")).collect();
+    say(&lines)
 }
 
 /// Waits for threads that do the same, and returns the first of their errors.
