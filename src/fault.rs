@@ -16,7 +16,8 @@ pub(crate) const fn planted(_bug: &str) -> bool {
 
 /// Whether the fault of this name is planted.
 #[cfg(any(ixion_loom, ixion_shuttle))]
-pub(crate) fn planted(bug: &str) -> bool {
+#[allow(unreachable_pub, reason = "the queue of ixion-retry plants faults too")]
+pub fn planted(bug: &str) -> bool {
     static PLANTED: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
     PLANTED.get_or_init(|| std::env::var("IXION_PLANTED_BUG").ok()).as_deref() == Some(bug)
 }

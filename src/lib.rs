@@ -182,9 +182,13 @@ pub mod future;
 #[doc = include_str!("../README.md")]
 mod readme {}
 
+/// For the models, and for what of the workspace they run besides.
 #[cfg(any(ixion_loom, ixion_shuttle))]
 #[doc(hidden)]
-pub use sync::modelled::time as model_time;
+pub use {
+    fault::planted,
+    sync::modelled::{Mutex as ModelMutex, time as model_time},
+};
 
 #[cfg(feature = "std")]
 pub use crate::{

@@ -47,6 +47,8 @@ mod redb;
 mod redis;
 mod shared;
 mod store;
+mod sync;
+mod takers;
 
 pub use backoff::{Backoff, Failed, InvalidFactor, Jitter, Spent, Verdict};
 pub use clock::UnixClock;

@@ -2,8 +2,8 @@
 
 use crate::books::{Index, Item, Look, Tables, Transact};
 use crate::item::{Failure, ItemId};
+use crate::sync::Mutex;
 use ixion::Tick;
-use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap};
 use std::convert::Infallible;
 use std::ops::Bound;

@@ -3,10 +3,11 @@
 use crate::backoff::{Backoff, Failed, Verdict};
 use crate::clock::UnixClock;
 use crate::item::{Answer, Counts, DeadLetter, Delivery, Failure, ItemId, Receipt};
-use crate::shared::{ErrorHook, Shared, Takable};
+use crate::shared::{ErrorHook, Shared};
 use crate::store::{New, Store};
+use crate::sync::Mutex;
+use crate::takers::{Line, Taker};
 use ixion::{Clock, Expirer, Purgatory, WaitError};
-use parking_lot::Mutex;
 use std::error::Error;
 use std::fmt;
 use std::io;
@@ -93,7 +94,7 @@ impl<S: Store> RetryQueue<S> {
     ///
     /// # Complexity
     ///
-    /// O(log n) with n items in the store; and a look for each taker that waits, if the item is due.
+    /// O(log n) with n items in the store; and if the item is due, a look for one taker that waits.
     pub fn push(&self, payload: &[u8], delay: Duration) -> Result<ItemId, S::Error> {
         let shared = &self.shared;
         let now = shared.elapsed();
@@ -177,6 +178,9 @@ impl<S: Store> RetryQueue<S> {
     ///
     /// Items are taken by the poll that returns them: a future that is dropped has taken none. With a store that waits for
     /// a disk, that poll does.
+    ///
+    /// One item wakes one taker, the one that has waited longest. So poll a future that was woken, or drop it: then the next is
+    /// woken. One that is kept and not polled keeps the item from others.
     pub async fn take(
         &self,
         n: usize,
@@ -186,11 +190,9 @@ impl<S: Store> RetryQueue<S> {
         if n == 0 {
             return Ok(Vec::new());
         }
-        let look = || match self.shared.try_take(n, visibility) {
-            Ok(none) if none.is_empty() => None,
-            taken => Some(taken),
-        };
-        match self.shared.purgatory.wait(timeout, [Takable], look).await {
+        let mut taker = Taker::new(&self.shared);
+        let key = taker.key();
+        match self.shared.purgatory.wait(timeout, [key], || taker.look(n, visibility)).await {
             Ok(taken) => taken,
             Err(WaitError::Elapsed) => Ok(Vec::new()),
             Err(_) => self.shared.try_take(n, visibility),
@@ -313,7 +315,7 @@ impl<S: Store> RetryQueue<S> {
         let now = shared.now();
         let is_redriven = shared.store.redrive(id, now).inspect_err(|_| shared.look_again())?;
         if is_redriven {
-            shared.wake_takers();
+            shared.wake_takers(1);
         }
         Ok(is_redriven)
     }
@@ -397,8 +399,9 @@ impl<S: Store> Builder<S> {
     pub fn build(self) -> RetryQueue<S> {
         let Builder { store, backoff, max_in_flight, clock, on_error } = self;
         let purgatory = Purgatory::builder("RetryQueue").shards(1).clock(Arc::clone(&clock)).build();
-        let (latest, alarms) = (Mutex::default(), Mutex::default());
-        let shared = Shared { store, backoff, max_in_flight, clock, latest, on_error, purgatory, alarms };
+        let (latest, line, alarm) = (Mutex::default(), Line::default(), Mutex::default());
+        let shared =
+            Shared { store, backoff, max_in_flight, clock, latest, on_error, purgatory, line, alarm };
         let shared = Arc::new(shared);
         shared.watch();
         // What the store had from before.
@@ -417,5 +420,28 @@ impl<S: Store> Builder<S> {
         expirer.drive(&queue.shared.purgatory);
         queue.expirer = Some(expirer);
         Ok(queue)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::MemoryStore;
+    use ixion::ManualClock;
+
+    #[test]
+    fn ever_earlier_due_times_leave_one_alarm() {
+        const ITEMS: u64 = 100_000;
+        let queue = RetryQueue::builder(MemoryStore::new()).clock(ManualClock::new()).build();
+        for item in (1..=ITEMS).rev() {
+            queue.push(b"x", Duration::from_secs(item)).unwrap();
+        }
+        queue.drive(); // it looks at what the store may have from before
+        for item in (1..=ITEMS).rev() {
+            queue.push(b"x", Duration::from_millis(item)).unwrap();
+        }
+        assert_eq!(queue.time_to_next(), Some(Duration::from_millis(1)));
+        let stats = queue.shared.purgatory.stats();
+        assert_eq!((stats.pending, stats.watched), (1, 1), "{stats:?}");
     }
 }

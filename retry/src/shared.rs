@@ -3,9 +3,9 @@
 use crate::backoff::{Backoff, Failed, Verdict};
 use crate::item::{Answer, Delivery, Failure, Receipt};
 use crate::store::{Changed, Effect, Settlement, Store};
+use crate::sync::{Mutex, planted};
+use crate::takers::Line;
 use ixion::{BoxedOperation, Clock, DelayedOperation, Outcome, Purgatory, Tick};
-use parking_lot::Mutex;
-use std::collections::BTreeSet;
 use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -13,9 +13,14 @@ use std::time::Duration;
 
 pub(crate) type ErrorHook = Box<dyn Fn(&dyn Error) + Send + Sync>;
 
-/// What takers wait for: that there may be something to take.
+/// What waits in the purgatory of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Takable;
+pub(crate) enum Waits {
+    /// The alarm.
+    Alarm,
+    /// A taker, by its number.
+    Taker(u64),
+}
 
 pub(crate) struct Shared<S: Store> {
     pub(crate) store: S,
@@ -25,16 +30,15 @@ pub(crate) struct Shared<S: Store> {
     /// The latest time that the clock has shown.
     pub(crate) latest: Mutex<Duration>,
     pub(crate) on_error: ErrorHook,
-    pub(crate) purgatory: Purgatory<Takable>,
-    /// For when alarms are set: each is earlier than those that were set when it was.
-    pub(crate) alarms: Mutex<BTreeSet<Tick>>,
+    pub(crate) purgatory: Purgatory<Waits>,
+    /// Who waits for something to take.
+    pub(crate) line: Line,
+    /// For when the alarm is set. That of the purgatory is never set for later, but for a moment while another is set too.
+    pub(crate) alarm: Mutex<Option<Tick>>,
 }
 
 /// An operation that nothing completes but its time.
-struct Alarm<S: Store> {
-    at: Tick,
-    shared: Arc<Shared<S>>,
-}
+struct Alarm<S: Store>(Arc<Shared<S>>);
 
 /// How many receipts that ran out are taken back in one step.
 const REAP: usize = 64;
@@ -143,7 +147,7 @@ impl<S: Store> Shared<S> {
             next = [next, due.filter(|due| *due > now), runs_out].into_iter().flatten().min();
         }
         if is_takable {
-            self.wake_takers();
+            self.wake_takers(1);
         }
         if let Some(next) = next {
             self.set_alarm(next);
@@ -171,26 +175,39 @@ impl<S: Store> Shared<S> {
         }
     }
 
-    /// Lets all takers look: something is due, or there is room in flight.
-    pub(crate) fn wake_takers(&self) {
-        self.purgatory.check_and_complete(&Takable);
+    /// Lets some who wait look: something is due, or there is room in flight.
+    pub(crate) fn wake_takers(&self, some: usize) {
+        for _ in 0..some {
+            let Some(taker) = self.line.pop() else { return };
+            self.purgatory.check_and_complete(&Waits::Taker(taker));
+        }
     }
 
-    /// Sets an alarm, unless there is one as early.
+    /// Sets the alarm, unless it is set for as early.
     pub(crate) fn set_alarm(self: &Arc<Self>, at: Tick) {
-        // Let go before the engine is called: it may call an alarm that has come meanwhile.
         {
-            let mut alarms = self.alarms.lock();
-            if alarms.first().is_some_and(|first| *first <= at) {
+            let mut alarm = self.alarm.lock();
+            if alarm.is_some_and(|set| set <= at) {
                 return;
             }
-            alarms.insert(at);
+            *alarm = Some(at);
         }
-        // By the clock itself, as the engine counts.
-        let timeout = self.clock.resolution().start_of(at).saturating_sub(self.clock.elapsed());
-        let alarm = BoxedOperation::new(Alarm { at, shared: Arc::clone(self) });
-        // A purgatory that is shut down wants no alarm.
-        let _ = self.purgatory.try_complete_else_watch(alarm, timeout, []);
+        // Without the lock: the engine may run an alarm's end, which takes it.
+        let mut at = at;
+        loop {
+            // By the clock itself, as the engine counts.
+            let timeout = self.clock.resolution().start_of(at).saturating_sub(self.clock.elapsed());
+            if self.purgatory.reset_timeout_for_key(&Waits::Alarm, timeout) == 0 {
+                let alarm = BoxedOperation::new(Alarm(Arc::clone(self)));
+                // A purgatory that is shut down wants no alarm.
+                let _ = self.purgatory.try_complete_else_watch(alarm, timeout, [Waits::Alarm]);
+            }
+            // Who has set it for earlier may have been here first, and this one after that.
+            match *self.alarm.lock() {
+                Some(earlier) if earlier < at && !planted("alarm-of-the-last-one") => at = earlier,
+                _ => return,
+            }
+        }
     }
 
     /// Sets an alarm after a step that the store has refused: it may have been made all the same, and nobody was woken.
@@ -202,7 +219,7 @@ impl<S: Store> Shared<S> {
     fn ring(self: &Arc<Self>) {
         let next = || self.reap().and_then(|now| self.store.next_change(now));
         let next = catch_unwind(AssertUnwindSafe(next));
-        self.wake_takers();
+        self.wake_takers(1);
         // The next alarm is set before anything of the user's can panic: without one, nothing would ever be taken back.
         match next {
             Ok(Ok(next)) => next.into_iter().for_each(|next| self.set_alarm(next)),
@@ -246,9 +263,17 @@ impl<S: Store> DelayedOperation for Alarm<S> {
     }
 
     fn on_complete(self, outcome: Outcome) {
-        self.shared.alarms.lock().remove(&self.at);
+        let Alarm(shared) = self;
+        let is_kept = planted("alarm-kept-while-it-rings");
+        // Before it rings: what comes after the look at the store must set it anew.
+        if !is_kept {
+            *shared.alarm.lock() = None;
+        }
         if outcome == Outcome::Expired {
-            self.shared.ring();
+            shared.ring();
+        }
+        if is_kept {
+            *shared.alarm.lock() = None;
         }
     }
 }

@@ -22,20 +22,24 @@ pub(crate) use thread_constant;
 
 /// The checker's mutex in the shape of `parking_lot`'s: no poison.
 #[derive(Debug, Default)]
-pub(crate) struct Mutex<T>(Arc<checker::sync::Mutex<T>>);
+pub struct Mutex<T>(Arc<checker::sync::Mutex<T>>);
 
 impl<T> Mutex<T> {
-    pub(crate) fn new(value: T) -> Self {
+    /// As `parking_lot`'s.
+    pub fn new(value: T) -> Self {
         Mutex(Arc::new(checker::sync::Mutex::new(value)))
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+    /// As `parking_lot`'s.
+    pub fn lock(&self) -> MutexGuard<'_, T> {
         let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         MutexGuard { mutex: &self.0, held: Some(held) }
     }
 }
 
-pub(crate) struct MutexGuard<'a, T> {
+/// As `parking_lot`'s.
+#[derive(Debug)]
+pub struct MutexGuard<'a, T> {
     mutex: &'a Arc<checker::sync::Mutex<T>>,
     /// `None` only while a condition variable has the lock.
     held: Option<checker::sync::MutexGuard<'a, T>>,

@@ -17,7 +17,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 
 /// What the next steps of a [`Faulty`] come to.
 #[derive(Clone, Copy, PartialEq)]
-enum Mood {
+pub(crate) enum Mood {
     Fine,
     /// Nothing is done.
     Refuses,
@@ -27,7 +27,7 @@ enum Mood {
 }
 
 #[derive(Debug)]
-struct NoAnswer;
+pub(crate) struct NoAnswer;
 
 impl fmt::Display for NoAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -37,25 +37,39 @@ impl fmt::Display for NoAnswer {
 
 impl Error for NoAnswer {}
 
+/// A store in memory that is in a mood, and counts how often something was to be taken.
 #[derive(Clone)]
-struct Faulty(Arc<(MemoryStore, Mutex<Mood>, Mutex<Vec<Changed>>)>);
+pub(crate) struct Faulty(Arc<Parts>);
+
+struct Parts {
+    store: MemoryStore,
+    mood: Mutex<Mood>,
+    changed: Mutex<Vec<Changed>>,
+    looks: AtomicUsize,
+}
 
 impl Faulty {
-    fn new() -> Self {
-        Faulty(Arc::new((MemoryStore::new(), Mutex::new(Mood::Fine), Mutex::default())))
+    pub(crate) fn new() -> Self {
+        let (store, mood) = (MemoryStore::new(), Mutex::new(Mood::Fine));
+        Faulty(Arc::new(Parts { store, mood, changed: Mutex::default(), looks: AtomicUsize::new(0) }))
     }
 
-    fn be(&self, mood: Mood) {
-        *self.0.1.lock() = mood;
+    pub(crate) fn be(&self, mood: Mood) {
+        *self.0.mood.lock() = mood;
+    }
+
+    /// How many looks there were since it was last asked.
+    pub(crate) fn looks(&self) -> usize {
+        self.0.looks.swap(0, Ordering::Relaxed)
     }
 
     fn step<R>(&self, step: impl FnOnce(&MemoryStore) -> R) -> Result<R, NoAnswer> {
-        let mood = *self.0.1.lock();
+        let mood = *self.0.mood.lock();
         match mood {
-            Mood::Fine => Ok(step(&self.0.0)),
+            Mood::Fine => Ok(step(&self.0.store)),
             Mood::Refuses => Err(NoAnswer),
             Mood::Forgets => {
-                step(&self.0.0);
+                step(&self.0.store);
                 Err(NoAnswer)
             }
             Mood::Panics => panic!("a store of the user's"),
@@ -81,6 +95,7 @@ impl Store for Faulty {
         max_in_flight: usize,
         until: Tick,
     ) -> Result<Vec<Delivery>, NoAnswer> {
+        self.0.looks.fetch_add(1, Ordering::Relaxed);
         self.step(|store| made(store.take(now, n, max_in_flight, until)))
     }
     fn settle(&self, receipt: &Receipt, now: Tick, settlement: Settlement) -> Result<bool, NoAnswer> {
@@ -108,7 +123,7 @@ impl Store for Faulty {
         self.step(|store| made(store.counts()))
     }
     fn watch(&self, changed: Changed) {
-        self.0.2.lock().push(changed);
+        self.0.changed.lock().push(changed);
     }
 }
 
@@ -268,7 +283,7 @@ fn a_queue_acts_on_what_its_store_tells_of_others() {
     let setting = Setting::new(1);
     let other = RetryQueue::builder(setting.store.clone()).backoff(Backoff::fixed(s(5)));
     let other = other.clock(setting.clock.clone()).build();
-    let changed = setting.store.0.2.lock()[0].clone();
+    let changed = setting.store.0.changed.lock()[0].clone();
     let woken = Arc::default();
     let mut take = pin!(setting.queue.take(1, s(60), s(1000)));
     assert_eq!((poll(take.as_mut(), &woken), setting.queue.time_to_next()), (None, Some(s(1000))));
@@ -292,7 +307,7 @@ fn a_queue_acts_on_what_its_store_tells_of_others() {
 #[test]
 fn what_a_store_tells_a_queue_that_is_gone_is_nothing() {
     let setting = Setting::new(1);
-    let changed = setting.store.0.2.lock()[0].clone();
+    let changed = setting.store.0.changed.lock()[0].clone();
     drop(setting.queue);
     assert_eq!(Arc::strong_count(&setting.store.0), 1, "it is not held");
     changed.due(Tick::ZERO);

@@ -7,3 +7,4 @@ mod model;
 mod queue;
 mod redis;
 mod waiting;
+mod waking;

@@ -21,6 +21,10 @@ impl Wake for Woken {
 }
 
 impl Woken {
+    pub(crate) fn is_any(&self) -> bool {
+        self.0.load(Ordering::Relaxed) > 0
+    }
+
     pub(crate) fn take(&self) -> usize {
         self.0.swap(0, Ordering::Relaxed)
     }
@@ -36,7 +40,7 @@ fn setting(max_in_flight: usize) -> (ManualClock, RetryQueue<MemoryStore>, Arc<W
 }
 
 pub(crate) fn poll<E: Debug>(
-    take: Pin<&mut impl Future<Output = Result<Vec<Delivery>, E>>>,
+    take: Pin<&mut (impl Future<Output = Result<Vec<Delivery>, E>> + ?Sized)>,
     woken: &Arc<Woken>,
 ) -> Option<usize> {
     let waker = Waker::from(Arc::clone(woken));
