@@ -8,12 +8,12 @@ checkers="loom shuttle"
 bugs=tests/models/bugs.txt
 log=target/models.log
 
-# The bugs that the library can plant are the bugs that are tried, no more and no fewer.
-planted=$(grep -rhoE 'planted\("[^"]+"\)' src --exclude=fault.rs | cut -d'"' -f2 | sort -u)
+# The bugs that the library, and the queue on it, can plant are the bugs that are tried, no more and no fewer.
+planted=$(grep -rhoE 'planted\("[^"]+"\)' src retry/src --exclude=fault.rs | cut -d'"' -f2 | sort -u)
 listed=$(grep -oE '^[a-z][^ ]*' "$bugs" | sort)
 [ -n "$listed" ] || fail "$bugs lists no bug"
 [ "$planted" = "$listed" ] ||
-    fail "$bugs and the bugs in src differ:"$'\n'"$(diff <(echo "$listed") <(echo "$planted") || true)"
+    fail "$bugs and the bugs in src and retry/src differ:"$'\n'"$(diff <(echo "$listed") <(echo "$planted") || true)"
 
 # Runs models under a checker: `run CHECKER ARGUMENT...`.
 run() {
