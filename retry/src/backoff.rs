@@ -174,6 +174,8 @@ impl Backoff {
                 let step = usize::try_from(step).unwrap_or(usize::MAX);
                 delays.get(step).or(delays.last()).copied().unwrap_or_default()
             }
+            // As it was given: the longest durations are more exact than a float.
+            &Delays::Exponential { base, cap, .. } if step == 0 => base.min(cap),
             &Delays::Exponential { base, factor, cap } => {
                 let seconds = base.as_secs_f64() * factor.powf(f64::from(step));
                 // Not a number, where nothing was to grow without bound, is nothing.

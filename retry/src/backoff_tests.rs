@@ -1,6 +1,7 @@
 //! The policy, by example and by property.
 
 use super::*;
+use proptest::prelude::*;
 
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
 
@@ -12,7 +13,7 @@ fn failed(attempt: u32) -> Failed {
 fn a_delay_grows_to_the_cap_and_stays_there_and_is_never_nothing() {
     for base in [Duration::from_nanos(1), Duration::from_secs(5)] {
         for factor in [1.000_000_1, 1.5, 2.0, 10.0] {
-            for cap in [Duration::from_secs(20), YEAR, Duration::MAX] {
+            for cap in [Duration::from_secs(20), Duration::from_secs(30), YEAR, Duration::MAX] {
                 let backoff = Backoff::exponential(base, factor, cap).unwrap();
                 let mut last = Duration::ZERO;
                 for attempt in (0..=10_000).chain([1 << 20, u32::MAX - 1, u32::MAX]) {
@@ -135,4 +136,79 @@ fn the_longest_durations_are_spread_without_overflow() {
         assert!(matches!(backoff.decide(longest, u64::MAX), Verdict::Retry(_)), "{jitter:?}");
     }
     assert_eq!(from_nanos(Duration::MAX.as_nanos()), Duration::MAX);
+}
+
+fn duration() -> impl Strategy<Value = Duration> {
+    prop_oneof![
+        1 => prop::sample::select(vec![Duration::ZERO, Duration::from_nanos(1), Duration::MAX]),
+        2 => (0..100_000_000_000u64).prop_map(Duration::from_nanos),
+        1 => (any::<u64>(), 0..1_000_000_000u32).prop_map(|(seconds, nanos)| Duration::new(seconds, nanos)),
+    ]
+}
+
+fn attempt() -> impl Strategy<Value = u32> {
+    prop_oneof![0..100u32, any::<u32>(), u32::MAX - 1..=u32::MAX]
+}
+
+fn exponential() -> impl Strategy<Value = (Duration, Duration, Backoff)> {
+    let factor = prop_oneof![1.0..3.0f64, Just(1.0), 1.0..f64::MAX, Just(f64::MAX)];
+    (duration(), factor, duration())
+        .prop_map(|(base, factor, cap)| (base, cap, Backoff::exponential(base, factor, cap).unwrap()))
+}
+
+fn backoff() -> impl Strategy<Value = Backoff> {
+    let table = prop::collection::vec(duration(), 0..6).prop_map(Backoff::table);
+    let delays = prop_oneof![table, exponential().prop_map(|(_, _, backoff)| backoff)];
+    let jitters = vec![Jitter::None, Jitter::Full, Jitter::Equal, Jitter::Decorrelated];
+    let limits = (prop_oneof![Just(u32::MAX), attempt()], prop_oneof![Just(Duration::MAX), duration()]);
+    (delays, prop::sample::select(jitters), any::<u64>(), limits).prop_map(
+        |(delays, jitter, seed, (attempts, age))| {
+            delays.jitter(jitter).seed(seed).max_attempts(attempts).max_age(age)
+        },
+    )
+}
+
+proptest! {
+    /// What may be decided follows from the definitions of the limits and of the jitters, for whatever is told.
+    #[test]
+    fn any_decision_is_within_the_limits_and_the_same_again(
+        backoff in backoff(),
+        (attempt, previous, age) in (attempt(), duration(), duration()),
+        salt in any::<u64>(),
+    ) {
+        let delay = backoff.delay(attempt);
+        let first = backoff.delay(1);
+        let (least, most) = match backoff.jitter {
+            Jitter::None => (delay, delay),
+            Jitter::Full => (Duration::ZERO, delay),
+            Jitter::Equal => (delay / 2, delay),
+            Jitter::Decorrelated => {
+                let longest = backoff.delay(u32::MAX).max(first);
+                (first, previous.saturating_mul(3).max(first).min(longest))
+            }
+        };
+        let failed = Failed { attempt, previous, age };
+        let verdict = backoff.decide(failed, salt);
+        match verdict {
+            Verdict::Dead(Spent::Attempts) => prop_assert!(attempt >= backoff.max_attempts.get()),
+            Verdict::Dead(Spent::Age) => prop_assert!(age.saturating_add(most) > backoff.max_age),
+            Verdict::Retry(delay) => {
+                prop_assert!(attempt < backoff.max_attempts.get());
+                prop_assert!((least..=most).contains(&delay), "{:?} not in {:?}..={:?}", delay, least, most);
+                prop_assert!(age.saturating_add(delay) <= backoff.max_age);
+            }
+        }
+        prop_assert_eq!(backoff.clone().decide(failed, salt), verdict);
+    }
+
+    #[test]
+    fn any_exponential_delay_begins_at_the_base_rises_and_ends_at_the_cap(
+        (base, cap, backoff) in exponential(),
+        (one, other) in (attempt(), attempt()),
+    ) {
+        let (sooner, later) = (one.min(other), one.max(other));
+        prop_assert_eq!(backoff.delay(1), base.min(cap));
+        prop_assert!(backoff.delay(sooner) <= backoff.delay(later));
+        prop_assert!((base.min(cap)..=cap).contains(&backoff.delay(later)));
+    }
 }
