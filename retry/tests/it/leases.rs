@@ -42,6 +42,7 @@ fn whatever_fails_is_delivered_again_and_the_commit_never_passes_it() {
         for (step, lease) in ack.iter().enumerate() {
             if step == first_acks {
                 assert!(fail.iter().all(|lease| leases.fail(*lease)));
+                assert_eq!(leases.committable(), lowest(&unfinished), "{failing:?} have failed");
             }
             assert!(leases.ack(*lease));
             unfinished.remove(&lease.offset());
@@ -49,6 +50,7 @@ fn whatever_fails_is_delivered_again_and_the_commit_never_passes_it() {
         }
         if first_acks >= ack.len() {
             assert!(fail.iter().all(|lease| leases.fail(*lease)));
+            assert_eq!(leases.committable(), lowest(&unfinished), "{failing:?} have failed");
         }
         assert_eq!(leases.next(s(60)), None, "its delay is not over");
         clock.advance(s(5));
@@ -89,12 +91,17 @@ fn failing_and_running_out_use_up_the_same_attempts() {
 #[test]
 fn an_extension_counts_from_the_call() {
     let (clock, mut leases) = leases(Backoff::fixed(s(0)), 10);
-    let lease = leases.deliver(0, s(60)).unwrap();
+    let (lease, once) = (leases.deliver(0, s(60)).unwrap(), leases.deliver(1, s(60)).unwrap());
     clock.advance_to(s(15));
-    assert!(leases.extend(lease, s(10)));
+    assert!(leases.extend(lease, s(10)) && leases.extend(once, s(10)));
     assert_eq!(leases.time_to_next(), Some(s(10)));
     clock.advance_to(s(20));
     assert!(leases.extend(lease, s(60)));
+    clock.advance_to(s(25) - Duration::from_millis(1));
+    assert_eq!(leases.next(s(60)), None);
+    clock.advance_to(s(25));
+    let again = delivery(leases.next(s(60)));
+    assert!(again.offset() == 1 && leases.ack(again));
     clock.advance_to(s(80) - Duration::from_millis(1));
     assert_eq!(leases.next(s(60)), None);
     clock.advance_to(s(80));

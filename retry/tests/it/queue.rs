@@ -2,8 +2,11 @@
 
 use crate::redis::{in_a_cluster, in_redis};
 use ixion::ManualClock;
-use ixion_retry::{Backoff, Counts, Delivery, ItemId, MemoryStore, REASON, RedbStore, RetryQueue, Store};
+use ixion_retry::{
+    Answer, Backoff, Counts, Delivery, ItemId, MemoryStore, REASON, RedbStore, RetryQueue, Store,
+};
 use proptest::prelude::*;
+use std::thread;
 use std::time::Duration;
 
 pub(crate) const fn s(seconds: u64) -> Duration {
@@ -102,14 +105,24 @@ fn a_thousand_alike_of_one_moment_are_a_thousand<S: Store>(store: S) {
     assert_eq!(bench.counts(), [0, 0, 0]);
 }
 
+/// A worker on a thread of its own that panics with a delivery in its hands: nothing more is heard of that.
+fn panic_with(delivery: Delivery) {
+    let worker = thread::spawn(move || panic!("a worker with {}", text(&delivery)));
+    assert!(worker.join().is_err());
+}
+
 fn attempts_count_however_they_fail_and_the_last_one_ends_in_the_dead_letter<S: Store>(store: S) {
     let bench = Bench::new(store, Backoff::fixed(s(1)).max_attempts(5), usize::MAX);
     let id = bench.push("x", 0);
     for attempt in 1..=5 {
         let delivery = bench.take_one(10);
         assert_eq!(delivery.receipt.attempt(), attempt);
-        match attempt % 2 {
-            0 => assert!(bench.queue.nack(&delivery.receipt, format!("no {attempt}")).unwrap()),
+        match attempt % 3 {
+            0 => {
+                panic_with(delivery);
+                bench.pass(10);
+            }
+            1 => assert!(bench.queue.nack(&delivery.receipt, format!("no {attempt}")).unwrap()),
             _ => bench.pass(10),
         }
         assert!(bench.take(1, 10).is_empty());
@@ -126,7 +139,7 @@ fn attempts_count_however_they_fail_and_the_last_one_ends_in_the_dead_letter<S: 
     let late = "not acknowledged in time";
     assert_eq!(
         history,
-        [(1, 10_000, late), (2, 11_000, "no 2"), (3, 22_000, late), (4, 23_000, "no 4"), (5, 34_000, late)]
+        [(1, 0, "no 1"), (2, 11_000, late), (3, 22_000, late), (4, 23_000, "no 4"), (5, 34_000, late)]
     );
     bench.pass(1000);
     assert!(bench.take(1, 1).is_empty());
@@ -152,6 +165,7 @@ fn a_redriven_item_has_a_fresh_budget_and_its_old_history<S: Store>(store: S) {
         dead.history.iter().map(|failure| (failure.round, failure.attempt)).collect();
     assert_eq!((dead.attempts, rounds), (3, vec![(0, 1), (0, 2), (0, 3), (1, 1), (1, 2), (1, 3)]));
     assert!(bench.queue.redrive(id).unwrap());
+    assert!(bench.queue.nack(&bench.take_one(10).receipt, "third round").unwrap());
     assert!(bench.queue.ack(&bench.take_one(10).receipt).unwrap());
     assert_eq!(bench.counts(), [0, 0, 0]);
 }
@@ -194,12 +208,18 @@ fn only_an_ack_of_the_item_itself_ends_its_back_off<S: Store>(store: S) {
 fn an_extension_counts_from_the_call_and_a_receipt_that_ran_out_changes_nothing<S: Store>(store: S) {
     let bench = Bench::new(store, Backoff::fixed(s(0)), usize::MAX);
     bench.push("x", 0);
-    let old = bench.take_one(60);
+    bench.push("once", 0);
+    let [old, once] = bench.take(2, 60).try_into().unwrap();
     bench.pass(15);
-    assert!(bench.queue.extend(&old.receipt, s(10)).unwrap());
+    assert!([&old, &once].iter().all(|taken| bench.queue.extend(&taken.receipt, s(10)).unwrap()));
     bench.pass(5);
     assert!(bench.queue.extend(&old.receipt, s(60)).unwrap());
-    bench.pass(59);
+    bench.pass(4);
+    assert_eq!(bench.counts(), [0, 2, 0]);
+    bench.pass(1);
+    assert_eq!(bench.counts(), [1, 1, 0]);
+    assert!(bench.queue.ack(&bench.take_one(60).receipt).unwrap());
+    bench.pass(54);
     assert_eq!(bench.counts(), [0, 1, 0]);
     bench.clock.advance(s(1));
     // Run out, but nothing was driven yet: the receipt is worth nothing all the same.
@@ -307,6 +327,39 @@ fn each_of_a_batch_has_a_deadline_of_its_own<S: Store>(store: S) {
     assert_eq!(seen, expected.map(|(second, text)| (second, text.to_owned())));
 }
 
+fn of_a_batch_only_what_fails_comes_again<S: Store>(store: S) {
+    let bench = Bench::new(store, Backoff::fixed(s(5)), usize::MAX);
+    let items: Vec<_> = (0..10).map(|n| (n.to_string(), s(1))).collect();
+    bench.queue.push_all(&items).unwrap();
+    bench.pass(1);
+    let mut batch = bench.take(10, 60);
+    panic_with(batch.remove(7));
+    let answers = batch.iter().map(|delivery| match text(delivery) {
+        "4" => (delivery.receipt, Answer::Nack("no".to_owned())),
+        _ => (delivery.receipt, Answer::Ack),
+    });
+    assert_eq!(bench.queue.settle_all(answers).unwrap(), [true; 9]);
+    bench.pass(5);
+    assert_eq!(texts(&bench.take(10, 1000)), ["4"]);
+    bench.pass(59);
+    assert_eq!(texts(&bench.take(10, 1000)), [""; 0]);
+    bench.pass(1);
+    assert_eq!((texts(&bench.take(10, 1000)), bench.counts()), (vec!["7"], [0, 2, 0]));
+}
+
+fn what_is_delayed_for_long_comes_at_its_time_though_others_keep_coming<S: Store>(store: S) {
+    let bench = Bench::new(store, Backoff::standard(), usize::MAX);
+    bench.push("long", 100);
+    let mut taken = Vec::new();
+    for _ in 0..100 {
+        bench.push("short", 90);
+        bench.pass(1);
+        taken.extend(bench.take(2, 1000).iter().map(|delivery| text(delivery).to_owned()));
+    }
+    // At 90 to 99 those of 0 to 9; at 100 it, before the one of 10 that is due then too.
+    assert_eq!(taken, [vec!["short"; 10], vec!["long", "short"]].concat());
+}
+
 fn an_item_that_has_failed_elsewhere_goes_on_from_there<S: Store>(store: S) {
     let bench = Bench::new(store, Backoff::table([1, 2, 4].map(s)).max_attempts(3), usize::MAX);
     let second = bench.queue.push_failed(b"x", 2, "elsewhere").unwrap();
@@ -372,6 +425,8 @@ macro_rules! scenarios {
             no_visibility_and_no_delay_are_times_like_others,
             what_runs_out_frees_its_place_among_those_in_flight,
             each_of_a_batch_has_a_deadline_of_its_own,
+            of_a_batch_only_what_fails_comes_again,
+            what_is_delayed_for_long_comes_at_its_time_though_others_keep_coming,
             an_item_that_has_failed_elsewhere_goes_on_from_there,
             a_history_keeps_the_latest,
             a_reason_is_cut_off_where_a_character_ends,

@@ -39,13 +39,21 @@ fn setting(max_in_flight: usize) -> (ManualClock, RetryQueue<MemoryStore>, Arc<W
     (clock, queue, Arc::default())
 }
 
+/// How many items a taker has got; `None`: it waits.
 pub(crate) fn poll<E: Debug>(
     take: Pin<&mut (impl Future<Output = Result<Vec<Delivery>, E>> + ?Sized)>,
     woken: &Arc<Woken>,
 ) -> Option<usize> {
+    poll_for(take, woken).map(|taken| taken.len())
+}
+
+fn poll_for<E: Debug>(
+    take: Pin<&mut (impl Future<Output = Result<Vec<Delivery>, E>> + ?Sized)>,
+    woken: &Arc<Woken>,
+) -> Option<Vec<Delivery>> {
     let waker = Waker::from(Arc::clone(woken));
     match take.poll(&mut Context::from_waker(&waker)) {
-        Poll::Ready(taken) => Some(taken.unwrap().len()),
+        Poll::Ready(taken) => Some(taken.unwrap()),
         Poll::Pending => None,
     }
 }
@@ -89,6 +97,54 @@ fn a_taker_wakes_for_what_comes_back_and_for_room_in_flight() {
     queue.drive();
     assert!(woken.take() >= 1);
     assert_eq!(poll(take, &woken), Some(1), "b has run out");
+}
+
+#[test]
+fn what_runs_out_wakes_whatever_was_waited_for_before() {
+    let (clock, queue, woken) = setting(usize::MAX);
+    queue.push(b"x", s(0)).unwrap();
+    // It need not wait for the five seconds that it would have.
+    assert_eq!(poll(pin!(queue.take(1, s(10), s(5))), &woken), Some(1));
+    let mut take = pin!(queue.take(1, s(60), s(100)));
+    assert_eq!(poll(take.as_mut(), &woken), None);
+    for (passed, waiting) in [(5, 0), (5, 1)] {
+        clock.advance(s(passed));
+        queue.drive();
+        assert_eq!((queue.counts().unwrap().waiting, poll(take.as_mut(), &woken)), (waiting, None));
+    }
+    woken.take();
+    clock.advance(s(5));
+    queue.drive();
+    assert_eq!((woken.take(), poll(take, &woken)), (1, Some(1)), "it ran out at ten, and is due again");
+}
+
+#[test]
+fn a_taker_wakes_for_what_is_given_back_or_runs_out_at_once_and_nothing_spins() {
+    let clock = ManualClock::new();
+    let backoff = Backoff::fixed(s(0)).max_attempts(3);
+    let queue = RetryQueue::builder(MemoryStore::new()).backoff(backoff).clock(clock).build();
+    queue.push(b"x", s(0)).unwrap();
+    let woken = Arc::default();
+    let mut attempts = Vec::new();
+    let mut taken = queue.try_take(1, s(60)).unwrap().remove(0);
+    for _ in 0..3 {
+        attempts.push(taken.receipt.attempt());
+        let mut take = pin!(queue.take(1, s(0), s(100)));
+        assert!(poll_for(take.as_mut(), &woken).is_none());
+        // By an extension of nothing, by a delay of nothing, and by a visibility of nothing.
+        match attempts.len() {
+            1 => assert!(queue.extend(&taken.receipt, s(0)).unwrap()),
+            2 => assert!(!queue.nack_after(&taken.receipt, s(0), "late").unwrap()),
+            _ => {}
+        }
+        queue.drive();
+        let is_woken = woken.take() > 0;
+        let Some(mut next) = poll_for(take, &woken) else { break };
+        assert!(is_woken);
+        taken = next.remove(0);
+    }
+    assert_eq!((attempts, queue.counts().unwrap().dead), (vec![1, 2, 3], 1));
+    assert_eq!(queue.time_to_next(), None);
 }
 
 #[test]
@@ -229,4 +285,72 @@ fn all_that_threads_push_comes_to_threads_that_wait() {
     });
     let counts = queue.counts().unwrap();
     assert_eq!((counts.waiting, counts.in_flight, counts.dead), (0, 0, 0));
+}
+
+/// One thread takes without a pause what two push, all of it due at once: nothing is left lying, and nothing comes twice.
+#[test]
+fn what_two_threads_push_while_a_third_takes_comes_to_the_last() {
+    const EACH: u32 = if cfg!(debug_assertions) { 30_000 } else { 500_000 };
+    let queue = RetryQueue::builder(MemoryStore::new()).start().unwrap();
+    let mut seen = vec![false; 2 * EACH as usize];
+    thread::scope(|scope| {
+        for first in [0, EACH] {
+            let queue = &queue;
+            scope.spawn(move || {
+                for item in first..first + EACH {
+                    queue.push(&item.to_le_bytes(), s(0)).unwrap();
+                }
+            });
+        }
+        let mut left = seen.len();
+        while left > 0 {
+            let taken = queue.take_blocking(64, s(600), s(60)).unwrap();
+            assert!(!taken.is_empty(), "{left} are left lying");
+            for delivery in &taken {
+                let item = u32::from_le_bytes(delivery.payload.as_slice().try_into().unwrap());
+                assert!(!std::mem::replace(&mut seen[item as usize], true), "{item} came twice");
+            }
+            assert!(
+                queue
+                    .ack_all(taken.iter().map(|delivery| &delivery.receipt))
+                    .unwrap()
+                    .iter()
+                    .all(|done| *done)
+            );
+            left -= taken.len();
+        }
+    });
+    let counts = queue.counts().unwrap();
+    assert_eq!((counts.waiting, counts.in_flight, counts.dead), (0, 0, 0));
+}
+
+/// While threads look without a pause for what has run out, nothing of what others push is given out before its time, and
+/// each of it once.
+#[test]
+fn what_is_pushed_while_others_take_back_comes_at_its_time_and_once() {
+    const EACH: usize = 250;
+    let (clock, queue, _) = setting(usize::MAX);
+    let pushers = AtomicUsize::new(4);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                (0..EACH).for_each(|_| _ = queue.push(b"x", s(10)).unwrap());
+                pushers.fetch_sub(1, Ordering::Relaxed);
+            });
+        }
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while pushers.load(Ordering::Relaxed) > 0 {
+                    queue.drive();
+                    assert!(queue.try_take(9, s(60)).unwrap().is_empty());
+                }
+            });
+        }
+        clock.advance(s(9));
+    });
+    // They were pushed between now and nine seconds ago.
+    clock.advance(s(10));
+    queue.drive();
+    let taken = queue.try_take(usize::MAX, s(60)).unwrap();
+    assert!(taken.len() == 4 * EACH && queue.try_take(1, s(60)).unwrap().is_empty());
 }
