@@ -2,7 +2,8 @@
 //!
 //! * [`RetryQueue`]: items that are delivered when they are due, to one worker at a time, until one says that it is done. What
 //!   fails, or is not acknowledged in time, comes again by a [`Backoff`], and ends in the dead letter when that has had
-//!   enough. At least once, through any crash that its [`Store`] outlives: [`MemoryStore`] none, [`RedbStore`] any.
+//!   enough. At least once, through any crash that its [`Store`] outlives: [`MemoryStore`] none, [`RedbStore`] any, and
+//!   [`RedisStore`], which several machines share, what its server does.
 //! * [`Leases`]: which offsets of a partition are in flight, what is to be delivered again, and what may be committed.
 //!
 //! All of it runs on an [`ixion::Clock`]: a test moves an [`ixion::ManualClock`] and drives.
@@ -20,18 +21,7 @@
 //! | no polling | A taker sleeps until something is due for it; with nothing due nothing runs. |
 //! | never too far | [`Leases::committable`] never passes an offset that is not finished; memory is bounded by those in flight. |
 //!
-//! # The usual recipe, and what is wrong with it
-//!
-//! A sorted set scored by due time, and a job that wakes up every two seconds, reads all that is due, removes that range,
-//! and sends it. Each of its faults is a test here:
-//!
-//! | the recipe | here |
-//! |---|---|
-//! | loses what is between removal and sending when it crashes | an item stays until it is acknowledged: `ixion-retry demo` kills its worker |
-//! | delivers twice when two pollers run | a taken item is one worker's until its visibility is over |
-//! | loses one of two items with the same score and text | items have names: `a_thousand_alike_of_one_moment_are_a_thousand` |
-//! | polls, and is late by up to its period | takers wait in a purgatory: `a_taker_wakes_for_a_push_and_for_an_item_that_becomes_due` |
-//! | tries for ever, or gives up unseen | `attempts_count_however_they_fail_and_the_last_one_ends_in_the_dead_letter` |
+//! The README has each of these with the tests that hold it, and [`sorted_set`] what is wrong with the usual recipe.
 #![forbid(unsafe_code)]
 
 mod backoff;
@@ -46,6 +36,7 @@ mod redb;
 #[cfg(feature = "redis")]
 mod redis;
 mod shared;
+pub mod sorted_set;
 mod store;
 mod sync;
 mod takers;

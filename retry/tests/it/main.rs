@@ -5,6 +5,8 @@ mod file;
 mod leases;
 mod model;
 mod queue;
+mod recipe;
 mod redis;
+mod sorted_set;
 mod waiting;
 mod waking;
