@@ -37,7 +37,7 @@ trait Measure {
 
 fn main() {
     // First, while the process has no memory to use again.
-    let (mut sizes, items) = (Table::new(["store", "bytes"]), pick(100, 10_000, 100_000));
+    let (mut sizes, items) = (Table::new(size::head()), pick(100, 10_000, 100_000));
     with_all(&FSYNC[..1], &FSYNC[..1], &mut Size { table: &mut sizes, items });
 
     let each = pick(Duration::from_millis(5), Duration::from_millis(100), Duration::from_secs(1));
@@ -92,9 +92,9 @@ fn used_memory(server: &Server) -> u64 {
     used.and_then(|used| used.trim().parse().ok()).expect("a number")
 }
 
-/// One unlike all others.
-fn payload(item: u64) -> [u8; PAYLOAD] {
-    let mut payload = [7; PAYLOAD];
+/// One unlike all others of its length.
+fn payload(item: u64, length: usize) -> Vec<u8> {
+    let mut payload = vec![7; length];
     payload[..8].copy_from_slice(&item.to_le_bytes());
     payload
 }

@@ -54,7 +54,7 @@ impl Measure for Throughput<'_> {
         // No two alike: they would be one.
         let payloads = |n| {
             let first = total.fetch_add(n, Ordering::Relaxed);
-            (first..first + n).map(|item| (0, payload(item))).collect::<Vec<_>>()
+            (first..first + n).map(|item| (0, payload(item, PAYLOAD))).collect::<Vec<_>>()
         };
         let [one, many] = [1, BATCH].map(|batch| {
             self.rate(|| {
