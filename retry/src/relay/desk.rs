@@ -5,7 +5,7 @@ use super::kafka::{self, Report};
 use super::record::{Place, Purpose, Record, Rules};
 use super::trouble::Troubles;
 use super::{complain, figures, note};
-use ixion::Clock;
+use ixion::Clock as _;
 use ixion_retry::UnixClock;
 use parking_lot::Mutex;
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
@@ -89,7 +89,7 @@ impl Desk {
                     state.hold.put_back(parcel);
                     return true;
                 }
-                Err(error) => self.enter(state, parcel, Err(kafka::failure(&error))),
+                Err(error) => self.enter(state, parcel, Err(kafka::failure(&error)), self.now()),
             }
         }
         false
@@ -101,16 +101,16 @@ impl Desk {
         let state = &mut *self.state.lock();
         let mut report = state.reports.recv_timeout(wait).ok();
         let is_one = report.is_some();
-        while let Some((id, result)) = report {
+        while let Some(Report { id, result, at }) = report {
             if let Some(parcel) = state.sending.remove(&id) {
-                self.enter(state, parcel, result);
+                self.enter(state, parcel, result, at);
             }
             report = state.reports.try_recv().ok();
         }
         is_one
     }
 
-    fn enter(&self, state: &mut State, parcel: Parcel, result: Result<(), Failure>) {
+    fn enter(&self, state: &mut State, parcel: Parcel, result: Result<(), Failure>, at: Duration) {
         let to = parcel.plan.to.clone();
         let is_dead = matches!(parcel.plan.purpose, Purpose::Dead(..));
         let (place, offset) = (&parcel.record.place, parcel.record.offset);
@@ -136,7 +136,7 @@ impl Desk {
                 self.is_ill(&format!("{to} ({error})"), &format!("what it does not take goes to {dead}"));
             }
         }
-        if let Sent::Republished(late) = state.hold.sent(parcel, result) {
+        if let Sent::Republished(late) = state.hold.sent(parcel, result, at) {
             figures::late(late);
         }
     }
@@ -235,7 +235,7 @@ impl Desk {
     }
 
     pub(crate) fn is_ill(&self, subject: &str, what: &str) {
-        if self.troubles.lock().ill(subject, self.clock.elapsed()) {
+        if self.troubles.lock().ill(subject, self.now()) {
             complain(&format!("{subject}: {what}"));
         }
     }
@@ -249,7 +249,7 @@ impl Desk {
 
     /// Says what is over.
     pub(crate) fn say_what_is_over(&self) {
-        let lines = self.troubles.lock().over(self.clock.elapsed());
+        let lines = self.troubles.lock().over(self.now());
         lines.iter().for_each(|line| complain(line));
     }
 
@@ -264,6 +264,10 @@ impl Desk {
             failed_commits: state.failed_commits,
             next_due: state.hold.time_to_next(),
         }
+    }
+
+    pub(crate) fn now(&self) -> Duration {
+        self.clock.elapsed()
     }
 
     /// How many records are being sent.

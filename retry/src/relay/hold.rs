@@ -212,9 +212,8 @@ impl<C: Clock + Clone + 'static> Hold<C> {
         self.due.lock().push_front(parcel);
     }
 
-    /// Enters what became of a record that was sent.
-    pub(crate) fn sent(&mut self, mut parcel: Parcel, result: Result<(), Failure>) -> Sent {
-        let now = self.clock.elapsed();
+    /// Enters what became of a record that was sent, and when.
+    pub(crate) fn sent(&mut self, mut parcel: Parcel, result: Result<(), Failure>, at: Duration) -> Sent {
         let books = self.books.get_mut(&parcel.record.place);
         let Some(books) = books.filter(|books| books.assignment == parcel.assignment) else {
             return Sent::Stale;
@@ -225,7 +224,7 @@ impl<C: Clock + Clone + 'static> Hold<C> {
             return match parcel.plan.purpose {
                 Purpose::Again(_) => {
                     self.counts.republished += 1;
-                    Sent::Republished(now.saturating_sub(Duration::from_millis(parcel.plan.due)))
+                    Sent::Republished(at.saturating_sub(Duration::from_millis(parcel.plan.due)))
                 }
                 Purpose::Dead(cause, _) => {
                     self.counts.dead[cause as usize] += 1;
@@ -240,14 +239,14 @@ impl<C: Clock + Clone + 'static> Hold<C> {
         let place = parcel.record.place.clone();
         if failure.kind == Kind::TooLarge && !parcel.is_alone {
             parcel.is_alone = true;
-            self.wait(&place, parcel, now);
+            self.wait(&place, parcel, at);
         } else if failure.kind != Kind::Transient && matches!(parcel.plan.purpose, Purpose::Again(_)) {
             parcel.plan.refused(&self.rules, &failure.error);
-            self.wait(&place, parcel, now);
+            self.wait(&place, parcel, at);
         } else {
             parcel.failures = parcel.failures.saturating_add(1);
             let pause = self.again.delay(parcel.failures);
-            self.wait(&place, parcel, now.saturating_add(pause));
+            self.wait(&place, parcel, at.saturating_add(pause));
         }
         Sent::Again
     }

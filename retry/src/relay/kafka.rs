@@ -20,21 +20,19 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 /// What the relay sets if the configuration does not.
-const DEFAULTS: [(&str, &str); 4] = [
+const DEFAULTS: [(&str, &str); 3] = [
     ("client.id", "ixion-relay"),
     // A topic that is made later is seen by then.
     ("topic.metadata.refresh.interval.ms", "10000"),
     ("socket.keepalive.enable", "true"),
-    ("log.connection.close", "false"),
 ];
-const READING: [(&str, &str); 4] = [
+const READING: [(&str, &str); 3] = [
     // What is in a retry topic was put there to be delivered.
     ("auto.offset.reset", "earliest"),
     // What a partition holds stays held when another joins the group.
     ("partition.assignment.strategy", "cooperative-sticky"),
     // Beside what is held: for each partition.
     ("queued.max.messages.kbytes", "16384"),
-    ("fetch.wait.max.ms", "100"),
 ];
 const WRITING: [(&str, &str); 5] = [
     ("acks", "all"),
@@ -52,8 +50,12 @@ const LAST_REPORTS: Duration = Duration::from_secs(1);
 
 pub(crate) type Reader = BaseConsumer<Reading>;
 pub(crate) type Writer = ThreadedProducer<Writing>;
-/// Which parcel it was, and how sending it has ended.
-pub(crate) type Report = (usize, Result<(), Failure>);
+/// How the sending of a parcel has ended, and when.
+pub(crate) struct Report {
+    pub(crate) id: usize,
+    pub(crate) result: Result<(), Failure>,
+    pub(crate) at: Duration,
+}
 
 /// The consumer's callbacks.
 pub(crate) struct Reading {
@@ -308,7 +310,7 @@ impl ProducerContext for Writing {
     fn delivery(&self, result: &DeliveryResult<'_>, id: usize) {
         let result = result.as_ref().map(drop).map_err(|(error, _)| failure(error));
         // When nobody listens any more the relay has ended.
-        let _ = self.reports.send((id, result));
+        let _ = self.reports.send(Report { id, result, at: self.desk.now() });
     }
 }
 
@@ -333,4 +335,54 @@ pub(crate) fn hush() {
             hook(info);
         }
     }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_for_a_while_for_a_batch_or_for_ever() {
+        use RDKafkaErrorCode as Code;
+        let cases = [
+            (Code::MessageTimedOut, Kind::Transient),
+            (Code::NotEnoughReplicas, Kind::Transient),
+            (Code::NotLeaderForPartition, Kind::Transient),
+            (Code::QueueFull, Kind::Transient),
+            (Code::MessageSizeTooLarge, Kind::TooLarge),
+            (Code::UnknownTopicOrPartition, Kind::Permanent),
+            (Code::UnknownTopic, Kind::Permanent),
+            (Code::TopicAuthorizationFailed, Kind::Permanent),
+            (Code::InvalidTimestamp, Kind::Permanent),
+        ];
+        for (code, kind) in cases {
+            let failure = failure(&KafkaError::MessageProduction(code));
+            assert_eq!((failure.kind, failure.error.is_empty()), (kind, false), "{code}");
+        }
+        assert_eq!(failure(&KafkaError::Canceled).kind, Kind::Transient);
+    }
+
+    #[test]
+    fn what_panics_on_bytes_that_are_no_text_says_nothing() {
+        hush();
+        assert_eq!(quietly(|| String::from_utf8(vec![0xff]).expect("it is text")), None);
+        assert_eq!(quietly(|| "text"), Some("text"));
+        assert!(!IS_QUIET.get(), "the next panic is heard");
+    }
+
+    #[test]
+    fn a_setting_that_librdkafka_does_not_take_is_named_with_its_line() {
+        let check = |kafka: &str| {
+            let least = "brokers = \"a:1\"\ngroup = \"b\"\ntopics = [\"c\"]\ndead_letter_topic = \"d\"\n";
+            check(&Config::parse(&format!("{least}[kafka]\n{kafka}")).unwrap())
+                .map_err(|wrong| wrong.to_string())
+        };
+        assert_eq!(check("\"session.timeout.ms\" = 6000"), Ok(()));
+        let wrong = check("\"session.timeout\" = 6000").unwrap_err();
+        assert!(wrong.starts_with("line 6: kafka.\"session.timeout\": No such"), "{wrong}");
+        let wrong = check("\n\"session.timeout.ms\" = \"long\"").unwrap_err();
+        assert!(wrong.starts_with("line 7: kafka.\"session.timeout.ms\": Invalid"), "{wrong}");
+        let wrong = check("\"acks\" = 1").unwrap_err();
+        assert!(wrong.starts_with("kafka: ") && wrong.contains("idempotence"), "{wrong}");
+    }
 }
