@@ -1,0 +1,368 @@
+#!/usr/bin/env python3
+"""What a relay does with records, as its users see it: relay_suite.py BOOTSTRAP CONTROL [TEXT]"""
+import inspect
+import pathlib
+
+import consumer as example
+from bench import *
+
+PAGE = pathlib.Path(__file__).parent.parent / "RELAY.md"
+SAMPLE = pathlib.Path(__file__).parent.parent / "relay.toml"
+# Milliseconds by which a record may come late here: a busy machine, and far less than if it were forgotten.
+SLOW = 3000
+
+
+def on_time(scene, reader, due_of):
+    """That no record came before it was due, and how late they were."""
+    late = []
+    for message, came in zip(reader.taken, reader.came):
+        # What the broker keeps as the time of a record has no parts of a millisecond.
+        late.append(came - due_of(message))
+        demand(late[-1] >= 0, f"{message.value()} came {-late[-1]:.1f} ms too early")
+        demand(late[-1] <= SLOW, f"{message.value()} came {late[-1]:.1f} ms too late")
+    return percentiles(late)
+
+
+@scenario("a consumer that fails sees attempt after attempt, and the record as it was, never early")
+def _():
+    delays, records = [100, 200, 400], 60
+    scene = Scene(delays, partitions=3)
+    seen, written, late, wrong = {}, {}, [], []
+    headers = [("trace", b"1"), ("none", None), ("trace", b"2"), ("binary", bytes(range(256))), ("empty", b"")]
+
+    class Remembering:
+        """Notes when a record was forwarded, from which its delay counts."""
+
+        def __init__(self, producer):
+            self.producer, self.flush = producer, producer.flush
+
+        def produce(self, topic, value, key, headers, on_delivery):
+            def done(error, message):
+                written[key, len(seen[key])] = message.timestamp()[1]
+                on_delivery(error, message)
+
+            self.producer.produce(topic, value, key, headers=headers, on_delivery=done)
+
+    def handle(message):
+        came, key = now_ms(), message.key()
+        attempts = seen.setdefault(key, [])
+        if attempts:
+            late.append(came - written[key, len(attempts)] - delays[len(attempts) - 1])
+        attempts.append(example.attempt(message))
+        mine = [(name, value) for name, value in message.headers() if not name.startswith("retry-")]
+        if mine != headers or message.value() != b"order " + key:
+            wrong.append((message.value(), message.headers()))
+        if len(attempts) <= int(key.split(b"-")[0]):
+            raise ValueError("as its key says")
+
+    scene.forward([(b"%d-%d" % (n % 4, n), b"order %d-%d" % (n % 4, n), headers) for n in range(records)], topic=scene.target)
+    options = {**scene.servers, "group.id": fresh("shop"), "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    consumer, stopped = Consumer(options), threading.Event()
+    consumer.subscribe([scene.target])
+    producer = Remembering(Producer({**scene.servers, "linger.ms": 0}))
+    complete = lambda: sum(map(len, seen.values())) == sum(1 + n % 4 for n in range(records))
+    with scene.relay(), contextlib.redirect_stderr(open(os.devnull, "w")):
+        run = threading.Thread(target=example.consume, args=[consumer, producer, scene.retry, handle, stopped.is_set])
+        run.start()
+        try:
+            until(complete, "all are handled")
+        finally:
+            stopped.set()
+            run.join()
+            consumer.close()
+    for key, attempts in seen.items():
+        demand(attempts == list(range(1, int(key.split(b"-")[0]) + 2)), f"{key} was seen as attempts {attempts}")
+    demand(not wrong, f"{len(wrong)} were changed, such as {wrong[:1]}")
+    demand(min(late) >= 0, f"one came {-min(late):.1f} ms too early")
+    demand(max(late) <= SLOW, f"one came {max(late):.1f} ms too late")
+    return f"late by {percentiles(late)}"
+
+
+@scenario("the consumer on the page is the one that is tested, and the sample of a config is one")
+def _():
+    demand(inspect.getsource(example.forward).strip() in PAGE.read_text(), "forward() of consumer.py is not on the page")
+    demand(SAMPLE.read_text().strip() in PAGE.read_text(), "relay.toml is not on the page")
+    scene = Scene()
+    text = SAMPLE.read_text()
+    for name in "brokers", "http", "group":
+        text, count = re.subn(rf"(?m)^{name} = .*$", f"{name} = {json.dumps({**scene.settings, 'http': '127.0.0.1:0'}[name])}", text)
+        demand(count == 1, f"the sample has no {name}")
+    with Relay(text) as relay:
+        relay.says(r"metrics on http://127\.0\.0\.1:[1-9]\d*/metrics$")
+
+
+@scenario("a due time in the record beats the table, and does not come back with it")
+def _():
+    scene = Scene([700])
+    with scene.relay() as relay:
+        relay.says("assigned")
+        start = int(now_ms())
+        dues = {b"sooner": start + 300, b"by the table": None, b"later": start + 1500, b"long ago": 5}
+        scene.forward([(None, name, due and [("retry-due", b"%d" % due)]) for name, due in dues.items()])
+        reader = scene.reader()
+        found = reader.exactly(4)
+    due_of = lambda one: max(dues[one.value()] or scene.written[one.value()] + 700, start)
+    note = on_time(scene, reader, due_of)
+    order = [one.value() for one in found]
+    demand(order == [b"long ago", b"sooner", b"by the table", b"later"], f"they came as {order}")
+    demand(all(header(one, "retry-due") is None for one in found), "an old due time came back")
+    return note
+
+
+@scenario("the table is followed attempt by attempt, and its last entry repeated")
+def _():
+    delays = [100, 300, 600]
+    scene = Scene(delays, backoff=None)
+    attempts = [None, 1, 2, 3, 4, 7]
+    with scene.relay(backoff={"max_attempts": 9}):
+        scene.forward([(None, str(n).encode(), n and [("retry-attempt", b"%d" % n)]) for n in attempts])
+        reader = scene.reader()
+        found = reader.exactly(len(attempts))
+    read = lambda one: None if one.value() == b"None" else int(one.value())
+    note = on_time(scene, reader, lambda one: scene.written[one.value()] + delays[min(read(one) or 1, 3) - 1])
+    for one in found:
+        demand(header(one, "retry-attempt") == str((read(one) or 1) + 1), f"{one.value()} became {one.headers()}")
+    return note
+
+
+@scenario("after the last attempt a record is dead, with where it was read and why")
+def _():
+    scene = Scene([50, 50])
+    headers = [("trace", b"1"), ("retry-attempt", b"3"), ("trace", b"2"), ("retry-first", b"1700000000000")]
+    with scene.relay():
+        scene.forward([(b"key", b"alive", [("retry-attempt", b"2")]), (b"key", b"dead", headers)])
+        reader = scene.reader(scene.dead)
+        dead = reader.exactly(1)[0]
+        scene.reader().exactly(1)
+    demand((dead.key(), dead.value()) == (b"key", b"dead"), f"{dead.key()}, {dead.value()}")
+    traces = [value for name, value in dead.headers() if name == "trace"]
+    demand(traces == [b"1", b"2"], f"{dead.headers()}")
+    told = {name: header(dead, f"retry-{name}") for name in ("attempt", "first", "topic", "partition", "offset")}
+    expected = {"attempt": "3", "first": "1700000000000", "topic": scene.retry, "partition": "0", "offset": "1"}
+    demand(told == expected, f"{told}")
+    demand(header(dead, "retry-reason"), f"no reason: {dead.headers()}")
+    return header(dead, "retry-reason")
+
+
+@scenario("a record that is too old is dead, and its age counts from the first failure")
+def _():
+    scene = Scene([300])
+    first = lambda ago: [("retry-first", b"%d" % (now_ms() - ago))]
+    with scene.relay(backoff={"max_age_ms": 60_000, "max_attempts": 5}):
+        scene.forward([(None, b"old", first(59_900)), (None, b"young", first(50_000)), (None, b"new", None)])
+        alive = scene.reader().exactly(2)
+        dead = scene.reader(scene.dead).exactly(1)[0]
+    demand(sorted(one.value() for one in alive) == [b"new", b"young"] and dead.value() == b"old", "the wrong one is dead")
+    new = next(one for one in alive if one.value() == b"new")
+    told = int(header(new, "retry-first"))
+    demand(abs(told - scene.written[b"new"]) < SLOW, f"first seen at {told}, written at {scene.written[b'new']}")
+    return header(dead, "retry-reason")
+
+
+@scenario("a record says where it goes back to")
+def _():
+    scene, other = Scene([50]), Scene()
+    with scene.relay():
+        scene.forward([(b"k", b"other", [("retry-target", other.target.encode())]), (b"k", b"own", None)])
+        demand([one.value() for one in other.reader().exactly(1)] == [b"other"], "the other topic got something else")
+        demand([one.value() for one in scene.reader().exactly(1)] == [b"own"], "its own topic got something else")
+
+
+ODD = {
+    b"no attempt": [("retry-attempt", b"soon")],
+    b"attempt 0": [("retry-attempt", b"0")],
+    b"attempt -1": [("retry-attempt", b"-1")],
+    b"attempt of 20 digits": [("retry-attempt", b"99999999999999999999")],
+    b"attempt of null": [("retry-attempt", None)],
+    b"attempt of bytes": [("retry-attempt", b"\xff\xfe")],
+    b"due garbage": [("retry-due", b"tomorrow")],
+    b"due -5": [("retry-due", b"-5")],
+    b"due of 30 digits": [("retry-due", b"9" * 30)],
+    b"first garbage": [("retry-first", b"\x00")],
+    b"target of bytes": [("retry-target", b"\xff\xff")],
+    b"target of nothing": [("retry-target", b"")],
+    b"target that is no name": [("retry-target", b"no such/topic")],
+    b"target that is too long": [("retry-target", b"x" * 300)],
+}
+
+
+@scenario("odd headers stop nothing, and each such record is back or dead, with a reason")
+def _():
+    scene = Scene([100])
+    with scene.relay() as relay:
+        scene.forward([(name, name, headers) for name, headers in ODD.items()])
+        scene.forward([(b"sound", b"sound", None)])
+        back, dead = scene.reader(), scene.reader(scene.dead)
+        until(lambda: len(back.to_the_end()) + len(dead.to_the_end()) == len(ODD) + 1, f"all are somewhere, {relay.lines}")
+        where = {one.value(): f"attempt {header(one, 'retry-attempt')}" for one in back.taken}
+        where |= {one.value(): f"dead: {header(one, 'retry-reason')}" for one in dead.taken}
+        until(lambda: scene.committed() == [len(ODD) + 1], "all are committed")
+    demand(set(where) == {*ODD, b"sound"}, f"{where}")
+    demand(all(header(one, "retry-reason") for one in dead.taken), "one is dead without a reason")
+    for name in where:
+        print(f"     {name.decode()}: {where[name]}")
+
+
+@scenario("a record without any target is dead")
+def _():
+    scene = Scene([50])
+    with scene.relay(target=None):
+        scene.forward([(b"k", b"lost", None), (b"k", b"found", [("retry-target", scene.target.encode())])])
+        dead = scene.reader(scene.dead).exactly(1)[0]
+        demand(dead.value() == b"lost" and header(dead, "retry-reason"), f"{dead.value()}, {dead.headers()}")
+        scene.reader().exactly(1)
+    return header(dead, "retry-reason")
+
+
+@scenario("no key, an empty one, a tombstone and nothing at all come back as they were")
+def _():
+    scene = Scene([50])
+    pairs = [(None, b"v"), (b"", b"v"), (b"k", None), (b"k", b""), (None, None), (b"", b"")]
+    with scene.relay():
+        scene.forward([(key, value, [("n", b"%d" % at)]) for at, (key, value) in enumerate(pairs)])
+        found = scene.reader().exactly(len(pairs))
+    came = {int(header(one, "n")): (one.key(), one.value()) for one in found}
+    demand([came[at] for at in range(len(pairs))] == pairs, f"{came}")
+
+
+@scenario("a value that its target does not take is dead, and one that no topic takes stays and stops nothing")
+def _():
+    scene = Scene([50], target_config={"max.message.bytes": "500000"})
+    # The broker takes batches of 1,048,588 bytes. With what the relay adds to its headers the last one has more.
+    back, dead, stays = b"x" * 490_000, b"x" * 600_000, b"x" * 1_048_500
+    with scene.relay() as relay:
+        large = {"message.max.bytes": 2_000_000, "linger.ms": 0, "batch.num.messages": 1}
+        scene.forward([(None, value, None) for value in (back, dead, stays)], **large)
+        scene.forward([(None, b"after", None)])
+        found = scene.reader().exactly(2)
+        demand({one.value() for one in found} == {back, b"after"}, "something else came back")
+        buried = scene.reader(scene.dead).exactly(1)[0]
+        demand(buried.value() == dead, "something else is dead")
+        relay.says(f"{scene.dead} and {scene.retry}.* at 2: it is not taken, stays")
+        until(lambda: scene.committed() == [2], "what is below it is committed")
+    return header(buried, "retry-reason").replace(scene.target, "the target")
+
+
+@scenario("records of one key come back in their order, as their delay is the same")
+def _():
+    scene, count = Scene([150], partitions=3), 2000
+    with scene.relay():
+        records = [(b"key %d" % (n % 5), b"%d" % n, None) for n in range(count)]
+        scene.forward(records, partitioner="murmur2_random")
+        found = scene.reader().exactly(count)
+    for key in range(5):
+        values = [int(one.value()) for one in found if one.key() == b"key %d" % key]
+        demand(values == list(range(key, count, 5)), f"key {key} came as {values[:20]}")
+    # Where a client in Java has them, by which they were forwarded.
+    where = {one.key(): one.partition() for one in found}
+    before = {b"key %d" % (int(value) % 5): partition for value, (partition, _) in scene.places.items()}
+    demand(where == before, f"keys are in the partitions {where}, and were in {before}")
+
+
+@scenario("a key goes to the partition that another client's partitioner wants")
+def _():
+    scene = Scene([50], partitions=5)
+    with scene.relay(kafka={"partitioner": "consistent_random"}):
+        scene.forward([(b"key %d" % n, b"%d" % n, None) for n in range(50)], partitioner="consistent_random")
+        found = scene.reader().exactly(50)
+    demand({one.value(): one.partition() for one in found} == {value: at[0] for value, at in scene.places.items()}, "they moved")
+
+
+@scenario("what is due soon does not wait for what is due late")
+def _():
+    scene = Scene([300])
+    with scene.relay() as relay:
+        relay.says("assigned")
+        late = int(now_ms()) + 2500
+        scene.forward([(b"k", b"late", [("retry-due", b"%d" % late)])])
+        scene.forward([(b"k", b"%d" % n, None) for n in range(100)])
+        reader = scene.reader()
+        reader.take(100)
+        demand(now_ms() < late, f"after {len(reader.taken)} records it is too late to tell")
+        reader.exactly(1)
+    demand(reader.taken[-1].value() == b"late", "the late one was not the last")
+    return on_time(scene, reader, lambda one: late if one.value() == b"late" else scene.written[one.value()] + 300)
+
+
+@scenario("no offset is committed that is not back, while one record is held long")
+def _():
+    scene = Scene([100])
+    with scene.relay(), Commits(scene) as commits:
+        late = int(now_ms()) + 3000
+        scene.forward([(None, b"before %d" % n, None) for n in range(50)])
+        scene.forward([(None, b"late", [("retry-due", b"%d" % late)])])
+        scene.forward([(None, b"after %d" % n, None) for n in range(200)])
+        reader = scene.reader()
+        reader.take(250)
+        until(lambda: scene.committed() == [50], "what is below the late one is committed", 2500)
+        demand(now_ms() < late, "it is too late to tell")
+        reader.exactly(1)
+        until(lambda: scene.committed() == [251], "all is committed")
+    return commits.check(reader)
+
+
+@scenario("records that a client compressed come back, by each codec")
+def _():
+    scene = Scene([100])
+    codecs = ["gzip", "snappy", "lz4", "zstd"]
+    with scene.relay():
+        for codec in codecs:
+            scene.forward([(b"k", f"{codec} {n} ".encode() * 50, None) for n in range(50)], **{"compression.type": codec, "linger.ms": 50})
+        values = sorted(one.value() for one in scene.reader().exactly(200))
+    demand(values == sorted(f"{codec} {n} ".encode() * 50 for codec in codecs for n in range(50)), "something else came")
+
+
+@scenario("a partition that is full waits, and the others go on")
+def _():
+    scene = Scene([100], partitions=2)
+    with scene.relay(max_in_flight=10) as relay:
+        relay.says("assigned")
+        late = int(now_ms()) + 2000
+        scene.forward([(None, b"late %d" % n, [("retry-due", b"%d" % late)]) for n in range(10)], partition=0)
+        scene.forward([(None, b"behind %d" % n, None) for n in range(5)], partition=0)
+        scene.forward([(None, b"beside %d" % n, None) for n in range(10)], partition=1)
+        reader = scene.reader()
+        first = reader.take(10)
+        demand(now_ms() < late, "it is too late to tell")
+        demand(all(one.value().startswith(b"beside") for one in first), "one came that had no room")
+        reader.exactly(15)
+        until(lambda: sum(scene.committed()) == 25, "all are committed")
+    due_of = {b"late": lambda _: late, b"behind": lambda _: late, b"beside": lambda value: scene.written[value] + 100}
+    return on_time(scene, reader, lambda one: due_of[one.value().split()[0]](one.value()))
+
+
+@scenario("one relay reads several topics, and takes other names for the headers")
+def _():
+    scene, other = Scene([50]), Scene()
+    names = {"attempt": "x-try", "due": "x-due", "target": "x-to", "first": "x-first", "reason": "x-why", "topic": "x-topic"}
+    headers = "\n[headers]\n" + "\n".join(f"{key} = {json.dumps(name)}" for key, name in names.items())
+    with Relay(scene.config(topics=[scene.retry, other.retry]) + headers) as relay:
+        relay.says("assigned")
+        scene.forward([(b"k", b"one", [("x-try", b"1"), ("retry-attempt", b"2")])])
+        other.forward([(b"k", b"two", [("x-to", other.target.encode()), ("x-due", b"%d" % (now_ms() + 200))])])
+        other.forward([(b"k", b"dead", [("x-try", b"2")])])
+        one, two = scene.reader().exactly(1)[0], other.reader().exactly(1)[0]
+        dead = scene.reader(scene.dead).exactly(1)[0]
+    demand((one.value(), two.value(), dead.value()) == (b"one", b"two", b"dead"), "they came where they should not")
+    demand(header(one, "x-try") == "2" and header(one, "retry-attempt") == "2", f"{one.headers()}")
+    demand(header(two, "x-try") == "2" and header(two, "x-due") is None and header(two, "x-first"), f"{two.headers()}")
+    demand(header(dead, "x-why") and header(dead, "x-topic") == other.retry, f"{dead.headers()}")
+
+
+@scenario("an operator who sets the offset of the group is obeyed")
+def _():
+    scene = Scene([50])
+    scene.forward([(None, b"%d" % n, None) for n in range(10)])
+    reader = scene.reader()
+    with scene.relay():
+        reader.exactly(10)
+        until(lambda: scene.committed() == [10], "all are committed")
+    scene.commit(7, "by hand")
+    with scene.relay():
+        found = reader.exactly(3)
+        until(lambda: scene.committed() == [10], "all are committed")
+    demand([one.value() for one in found] == [b"7", b"8", b"9"], "other records came")
+
+
+if __name__ == "__main__":
+    main()
