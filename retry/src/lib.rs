@@ -18,7 +18,7 @@
 //! | an end | After the last attempt or age an item is in the dead letter at once, with its history, whoever takes. |
 //! | a fresh start | A redriven item has a new budget of attempts and of age, and keeps its history. |
 //! | order | By due time, then by pushing; each item has a deadline of its own. |
-//! | no polling | A taker sleeps until something is due for it; with nothing due nothing runs. |
+//! | no polling | A taker sleeps until something is due for it, and an item wakes one of them; with nothing due nothing runs. |
 //! | never too far | [`Leases::committable`] never passes an offset that is not finished; memory is bounded by those in flight. |
 //!
 //! The README has each of these with the tests that hold it, and [`sorted_set`] what is wrong with the usual recipe.

@@ -1,14 +1,16 @@
 //! Those who wait for something to take, and who of them is woken.
 //!
-//! What may be taken wakes one of them and not all, or each would look at the store, and all but one in vain. So nothing is
-//! lost by it: *while there is something to take and somebody is in line, somebody who was woken has yet to look.*
+//! What may be taken wakes one of them and not all, or each would look at the store, and all but one in vain: with 64 that
+//! wait an item costs one look, or three if they take one item at a time, and it is not late by that. So that nothing is
+//! left lying: *while there is something to take and somebody is in line, somebody who was woken has yet to look.*
 //!
 //! 1. A step that brings something wakes the first in line, which leaves the line by that.
 //! 2. A taker gets into line before it looks. What comes after its look finds it there.
 //! 3. One that goes wakes others if it was woken after its last look, whatever it goes for; or if it got all that it had
 //!    asked for, as there may be more. If it got less, nothing was left.
 //!
-//! A first look, before anybody waits, has no part in this: nobody was woken for it.
+//! A first look, before one waits, has no part in this: nobody was woken for it. A look that the store refuses is made up
+//! for by the alarm that follows. The races are modelled in `tests/models/tests/retry.rs`.
 
 use crate::item::Delivery;
 use crate::shared::{Shared, Waits};
