@@ -355,7 +355,7 @@ fn move_to<T: Tables>(tables: &mut T, id: ItemId, mut item: Item, state: State) 
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::memory::{Memory, MemoryStore};
     use std::convert::Infallible;
@@ -363,9 +363,9 @@ mod tests {
 
     /// Counts the steps that change something.
     #[derive(Default)]
-    struct Counted {
+    pub(crate) struct Counted {
         store: MemoryStore,
-        writes: AtomicUsize,
+        pub(crate) writes: AtomicUsize,
     }
 
     impl Transact for Counted {

@@ -426,8 +426,10 @@ impl<S: Store> Builder<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::books::tests::Counted;
     use crate::memory::MemoryStore;
     use ixion::ManualClock;
+    use std::sync::atomic::Ordering;
 
     #[test]
     fn ever_earlier_due_times_leave_one_alarm() {
@@ -443,5 +445,18 @@ mod tests {
         assert_eq!(queue.time_to_next(), Some(Duration::from_millis(1)));
         let stats = queue.shared.purgatory.stats();
         assert_eq!((stats.pending, stats.watched), (1, 1), "{stats:?}");
+    }
+
+    #[test]
+    fn what_has_run_out_by_then_is_taken_back_in_one_step() {
+        let (clock, second) = (ManualClock::new(), Duration::from_secs(1));
+        let queue = RetryQueue::builder(Counted::default()).clock(clock.clone()).build();
+        queue.push_all(&[("x", Duration::ZERO); 64]).unwrap();
+        let taken = queue.try_take(64, second).unwrap().len();
+        let writes = |queue: &RetryQueue<Counted>| queue.shared.store.writes.swap(0, Ordering::Relaxed);
+        assert_eq!((taken, writes(&queue)), (64, 2));
+        clock.advance(second);
+        queue.drive();
+        assert_eq!((queue.counts().unwrap().waiting, writes(&queue)), (64, 1));
     }
 }

@@ -141,14 +141,18 @@ fn a_push_for_later_against_an_alarm_that_rings() {
 
 #[test]
 fn an_alarm_for_later_against_one_for_sooner() {
-    bounded(PREEMPTIONS, || {
-        let queue = queue();
-        push(&queue, ms(9));
-        let sooner = start(&queue, |queue| push(queue, ms(5)));
-        push(&queue, ms(7));
-        sooner.join().unwrap();
-        assert_eq!(queue.time_to_next(), Some(ms(5)));
-    });
+    for is_set in [false, true] {
+        bounded(PREEMPTIONS, move || {
+            let queue = queue();
+            if is_set {
+                push(&queue, ms(9));
+            }
+            let sooner = start(&queue, |queue| push(queue, ms(5)));
+            push(&queue, ms(7));
+            sooner.join().unwrap();
+            assert_eq!(queue.time_to_next(), Some(ms(5)));
+        });
+    }
 }
 
 #[test]
