@@ -107,8 +107,9 @@ impl<S: Store> RetryQueue<S> {
     ///
     /// # Errors
     ///
-    /// The store's. [`MemoryStore`](crate::MemoryStore) and [`RedbStore`](crate::RedbStore) have added all or none then; a
-    /// store that knows no batches may have added some.
+    /// The store's. [`MemoryStore`](crate::MemoryStore) and [`RedbStore`](crate::RedbStore) have added all or none then, and
+    /// so has [`RedisStore`](crate::RedisStore) of up to 1000 items and 16 MiB; a store that knows no batches may have added
+    /// some.
     pub fn push_all<P: AsRef<[u8]>>(&self, items: &[(P, Duration)]) -> Result<Vec<ItemId>, S::Error> {
         let shared = &self.shared;
         let now = shared.elapsed();

@@ -78,3 +78,24 @@ fn unfit(info: &str) -> Option<String> {
         format!("its maxmemory-policy is {policy}: it may throw away parts of a queue. Set it to noeviction")
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_without_flags_for_scripts_is_too_old() {
+        for old in ["6.2.14", "4.0.0", "6"] {
+            let why = unfit(&format!("# Server\r\nredis_version:{old}\r\nrole:master\r\n")).unwrap();
+            assert!(why.contains(old) && why.contains("7.0 is needed"), "{why}");
+        }
+        for new in ["7.0.0", "10.1", "unstable"] {
+            assert_eq!(unfit(&format!("redis_version:{new}\r\nmaxmemory_policy:noeviction\r\n")), None);
+        }
+    }
+
+    #[test]
+    fn nothing_is_held_against_a_server_that_says_nothing() {
+        assert_eq!(unfit(""), None);
+    }
+}

@@ -94,6 +94,18 @@ fn a_password_that_is_wrong_or_missing_is_not_told() {
 }
 
 #[test]
+fn a_server_is_reached_by_a_socket_of_the_system_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("redis").to_str().unwrap().to_owned();
+    let _server = Server::start_with(&["--unixsocket", &path]).unwrap();
+    let store = RedisStore::open(&format!("unix:{path}"), "q").unwrap();
+    store.push(b"x", New::at(NOW)).unwrap();
+    assert_eq!(store.counts().unwrap().waiting, 1);
+    let said = refused(&format!("unix:{path}.none"));
+    assert!(said.contains(".none"), "{said}");
+}
+
+#[test]
 fn one_that_may_not_publish_is_refused() {
     let server = Server::start().unwrap();
     server.ask("ACL SETUSER silent on >right ~* +@all resetchannels").unwrap();
