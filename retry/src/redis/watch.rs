@@ -2,11 +2,11 @@
 //!
 //! The scripts publish no more than is needed. Why it suffices, for a taker that waits and for a lease that runs out:
 //!
-//! * A taker that finds nothing due is told when the next item is due, and its queue has an alarm for then. What comes
-//!   later is published if it is the first of those that wait. If another stands before it, which was not there or not due
-//!   when the taker looked, then the taker's queue has an alarm for that one, or has heard of it: so it looks again, at a
-//!   moment when both are there.
-//! * A taker that is refused for want of room leaves a mark, and whoever makes room then publishes.
+//! * A taker that gets less than it asks for is told when the next item is due, and its queue has an alarm for then: a
+//!   queue wakes one taker for an item, and that one wakes others only if it got all. What comes later is published if it is
+//!   the first of those that wait. If another stands before it, which was not there or not due when the taker looked, then
+//!   the taker's queue has an alarm for that one, or has heard of it: so it looks again, at a moment when both are there.
+//! * A taker that gets less for want of room leaves a mark, and whoever makes room then publishes.
 //! * Each queue has an alarm for the first lease that it knows. One that is the first is published. If another stands
 //!   before it, every queue has an alarm for that one, and asks then what is next.
 //! * Who was away looks at everything when it is back, and so does one that begins.

@@ -1,21 +1,9 @@
 -- Now, how many, how many may be in flight, until when, how many bytes of payload are enough. Returns when the next item is
--- due if none is, whether there may be more, and receipts with payloads.
+-- due if there was none left to take, whether it was enough, and receipts with payloads.
 local now, n, max_in_flight, ends, bytes = unpack(ARGV, 3)
-local first = earliest(waiting)
-if not first or not has_come(first, now) then
-  return { first or '', 0, {} }
-end
+n, bytes = tonumber(n), tonumber(bytes)
 local room = tonumber(max_in_flight) - redis.call('ZCARD', leased)
-if room <= 0 then
-  -- Who makes room will say so.
-  if redis.call('EXISTS', refused) == 0 then
-    redis.call('SET', refused, '')
-  end
-  return { '', 0, {} }
-end
-n = math.min(tonumber(n), room)
-bytes = tonumber(bytes)
-local due = range(waiting, '-', up_to(now), n)
+local due = room > 0 and range(waiting, '-', up_to(now), math.min(n, room)) or {}
 local taken = {}
 for _, member in ipairs(due) do
   if bytes <= 0 then
@@ -31,4 +19,16 @@ for _, member in ipairs(due) do
   bytes = bytes - #payload
 end
 publish()
-return { '', #taken < #due and 1 or 0, taken }
+local is_enough = #taken < #due
+local next = ''
+if #taken < n and not is_enough then
+  -- Nobody looks again by itself.
+  local first = earliest(waiting)
+  if first and not has_come(first, now) then
+    next = first
+  elseif first and redis.call('EXISTS', refused) == 0 then
+    -- There was no room for it. Who makes some will say so.
+    redis.call('SET', refused, '')
+  end
+end
+return { next, is_enough and 1 or 0, taken }

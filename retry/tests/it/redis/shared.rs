@@ -3,7 +3,7 @@
 use super::{connect, new_name, server, started};
 use ixion::Clock;
 use ixion_redis_server::Server;
-use ixion_retry::{Backoff, Delivery, ItemId, RedisClock, RedisStore, RetryQueue};
+use ixion_retry::{Backoff, Delivery, ItemId, Receipt, RedisClock, RedisStore, RetryQueue};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -129,6 +129,40 @@ fn what_a_queue_that_is_gone_had_in_flight_is_taken_back_by_another() {
     let taken = there.try_take(1, Duration::from_millis(500)).unwrap().remove(0);
     let again = wakes(&here, || drop(there));
     assert_eq!((again.receipt.id(), again.receipt.attempt()), (taken.receipt.id(), 2));
+}
+
+/// Two wait here, the first for more than there is. It goes with what it has, and the second has what comes later.
+fn second_has_the_rest(
+    max_in_flight: usize,
+    delay: Duration,
+    happens: impl FnOnce(&RetryQueue<RedisStore>, &Receipt),
+) {
+    let [here, there] = pair(max_in_flight);
+    there.push(b"held", Duration::ZERO).unwrap();
+    let held = there.try_take(1, LONG).unwrap().remove(0);
+    thread::scope(|scope| {
+        let take = |n| here.take_blocking(n, LONG, LONG).unwrap();
+        let first = scope.spawn(move || take(9));
+        thread::sleep(MOMENT);
+        let second = scope.spawn(move || take(1));
+        thread::sleep(MOMENT);
+        let begun = Instant::now();
+        there.push_all(&[(b"a", Duration::ZERO), (b"b", delay)]).unwrap();
+        assert_eq!(first.join().unwrap().len(), 1);
+        happens(&there, &held.receipt);
+        assert_eq!(second.join().unwrap().len(), 1);
+        assert!(begun.elapsed() < SOON);
+    });
+}
+
+#[test]
+fn a_taker_that_got_less_than_it_asked_for_leaves_the_next_to_another() {
+    second_has_the_rest(usize::MAX, MOMENT * 4, |_, _| {});
+}
+
+#[test]
+fn a_taker_that_got_what_there_was_room_for_leaves_the_next_to_another() {
+    second_has_the_rest(2, Duration::ZERO, |there, held| assert!(there.ack(held).unwrap()));
 }
 
 #[test]
