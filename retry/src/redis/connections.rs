@@ -289,3 +289,35 @@ fn is_elsewhere_or_later(error: &redis::RedisError) -> bool {
 fn may_pass(error: &redis::RedisError) -> bool {
     error.is_io_error() || is_elsewhere_or_later(error)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where a node at `a:1` sends us with this answer.
+    fn sent_on(answer: &str) -> Option<String> {
+        let error = redis::parse_redis_value(answer.as_bytes()).unwrap().extract_error().unwrap_err();
+        let next = moved_to(&info("redis://user:password@a:1/2").unwrap(), &error)?;
+        assert_eq!(next.redis_settings().password(), Some("password"));
+        Some(next.addr().to_string())
+    }
+
+    #[test]
+    fn a_node_is_followed_where_it_says_that_the_slot_is() {
+        assert_eq!(sent_on("-MOVED 3999 10.0.0.1:6381\r\n").as_deref(), Some("10.0.0.1:6381"));
+        assert_eq!(sent_on("-MOVED 3999 ::1:6381\r\n").as_deref(), Some("::1:6381"));
+        for nameless in ["-MOVED 3999 :6381\r\n", "-MOVED 3999 ?:6381\r\n"] {
+            assert_eq!(sent_on(nameless).as_deref(), Some("a:6381"), "it means its own host");
+        }
+        for other in ["-ASK 3999 10.0.0.1:6381\r\n", "-MOVED\r\n", "-MOVED 1 b:x\r\n", "-ERR no\r\n"] {
+            assert_eq!(sent_on(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn what_is_tried_ends() {
+        let mut tries = Tries::new(SystemClock::new());
+        tries.until = Duration::ZERO;
+        assert!(!tries.pause());
+    }
+}

@@ -131,6 +131,18 @@ fn what_a_queue_that_is_gone_had_in_flight_is_taken_back_by_another() {
     assert_eq!((again.receipt.id(), again.receipt.attempt()), (taken.receipt.id(), 2));
 }
 
+#[test]
+fn what_is_given_back_by_a_shorter_time_is_taken_back_by_another() {
+    let [here, there] = pair(usize::MAX);
+    there.push(b"x", Duration::ZERO).unwrap();
+    let taken = there.try_take(1, LONG).unwrap().remove(0);
+    let again = wakes(&here, || {
+        assert!(there.extend(&taken.receipt, Duration::from_millis(100)).unwrap());
+        drop(there);
+    });
+    assert_eq!((again.receipt.id(), again.receipt.attempt()), (taken.receipt.id(), 2));
+}
+
 /// Two wait here, the first for more than there is. It goes with what it has, and the second has what comes later.
 fn second_has_the_rest(
     max_in_flight: usize,
