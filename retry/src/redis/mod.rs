@@ -39,7 +39,11 @@ pub use error::RedisError;
 /// all the same.
 ///
 /// Nobody polls: a taker wakes for what another process pushes, gives back or makes room for, and when a worker of another
-/// process has not answered in time. With nothing to do, a store sends two commands every half minute.
+/// process has not answered in time. With nothing to do, a store sends three commands every
+/// half minute.
+///
+/// Each queue goes by its own policy, so give all the same. What is in flight is counted over all of them, and
+/// [`max_in_flight`](crate::Builder::max_in_flight) bounds it together.
 ///
 /// Give its queue the [`clock`](RedisStore::clock) of the server, so that all agree what is due:
 ///
