@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,8 @@ pub(crate) struct Desk {
     pub(crate) rules: Arc<Rules>,
     clock: UnixClock,
     troubles: Mutex<Troubles>,
+    /// Whether the producer has failed for good.
+    broken: AtomicBool,
     state: Mutex<State>,
     /// Who has it commits. Taken before the others.
     turn: Mutex<()>,
@@ -31,8 +34,6 @@ struct State {
     reports: Receiver<Report>,
     commits: u64,
     failed_commits: u64,
-    /// What ends the relay.
-    fatal: Option<String>,
 }
 
 /// How things stand.
@@ -52,6 +53,7 @@ pub(crate) struct Standing {
 const BROKERS: &str = "brokers";
 const CLIENT: &str = "client";
 const COMMITS: &str = "commits";
+const PRODUCER: &str = "producer";
 /// How long one look at the reports takes that wait for more.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -65,9 +67,15 @@ impl Desk {
             reports,
             commits: 0,
             failed_commits: 0,
-            fatal: None,
         };
-        Desk { rules, clock, state: Mutex::new(state), troubles: Mutex::default(), turn: Mutex::default() }
+        Desk {
+            rules,
+            clock,
+            state: Mutex::new(state),
+            troubles: Mutex::default(),
+            broken: AtomicBool::new(false),
+            turn: Mutex::default(),
+        }
     }
 
     /// Holds a record. Returns whether its partition has room for another.
@@ -116,13 +124,16 @@ impl Desk {
         let (place, offset) = (&parcel.record.place, parcel.record.offset);
         match &result {
             Ok(()) => {
-                self.is_well(BROKERS);
-                self.is_well(&to);
+                for subject in [BROKERS, PRODUCER, &to] {
+                    self.is_well(subject);
+                }
                 if parcel.failures > 0 {
                     self.is_well(&format!("{to} and {place} at {offset}"));
                 }
             }
             Err(Failure { kind: Kind::TooLarge, .. }) if !parcel.is_alone => {}
+            Err(Failure { kind: Kind::GivenBack, .. }) => {}
+            Err(Failure { kind: Kind::Broken, error }) => self.is_broken(error),
             Err(Failure { kind: Kind::Transient, error }) => {
                 self.is_ill(&to, &format!("what is sent there fails, and is sent again: {error}"));
             }
@@ -229,7 +240,6 @@ impl Desk {
                 let subject = topic.map_or(CLIENT, |topic| topic);
                 self.is_ill(subject, &format!("there is no such topic, waiting: {reason}"));
             }
-            Some(RDKafkaErrorCode::Fatal) => self.state.lock().fatal = Some(reason.to_owned()),
             _ => self.is_ill(CLIENT, &format!("{}: {reason}", kafka::text(error))),
         }
     }
@@ -275,8 +285,28 @@ impl Desk {
         self.state.lock().sending.len()
     }
 
-    pub(crate) fn fatal(&self) -> Option<String> {
-        self.state.lock().fatal.clone()
+    /// Enters that the producer has failed for good.
+    pub(crate) fn is_broken(&self, reason: &str) {
+        self.broken.store(true, Ordering::Relaxed);
+        self.is_ill(PRODUCER, &format!("it has failed for good, and is made anew: {reason}"));
+    }
+
+    /// Returns whether there must be another producer, and takes it that there will be.
+    pub(crate) fn take_broken(&self) -> bool {
+        self.broken.swap(false, Ordering::Relaxed)
+    }
+
+    /// Gives up on what the producer that is gone was sending: it is sent again.
+    pub(crate) fn abandon(&self) {
+        self.reports(Duration::ZERO);
+        let state = &mut *self.state.lock();
+        let left: Vec<Parcel> = state.sending.drain().map(|(_, parcel)| parcel).collect();
+        for parcel in left {
+            let failure = Failure { kind: Kind::GivenBack, error: String::new() };
+            self.enter(state, parcel, Err(failure), self.now());
+        }
+        // What it has said last.
+        self.take_broken();
     }
 
     /// Calls with what is held.

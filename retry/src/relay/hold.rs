@@ -57,6 +57,10 @@ pub(crate) struct Failure {
 pub(crate) enum Kind {
     /// After a while.
     Transient,
+    /// After a while, by another producer: this one has failed for good.
+    Broken,
+    /// Now: a producer that is gone has given it back.
+    GivenBack,
     /// The batch that it was in was too large: by itself it may be taken.
     TooLarge,
     /// There it never will be taken.
@@ -240,7 +244,7 @@ impl<C: Clock + Clone + 'static> Hold<C> {
         if failure.kind == Kind::TooLarge && !parcel.is_alone {
             parcel.is_alone = true;
             self.wait(&place, parcel, at);
-        } else if failure.kind != Kind::Transient && matches!(parcel.plan.purpose, Purpose::Again(_)) {
+        } else if failure.kind.is_refusal() && matches!(parcel.plan.purpose, Purpose::Again(_)) {
             parcel.plan.refused(&self.rules, &failure.error);
             self.wait(&place, parcel, at);
         } else {
@@ -349,6 +353,13 @@ impl<C: Clock + Clone + 'static> Hold<C> {
     fn forget(&mut self, place: &Place) {
         let _ = self.waiting.cancel_for_key(place);
         self.due.lock().retain(|parcel| parcel.record.place != *place);
+    }
+}
+
+impl Kind {
+    /// Whether it is the record that is not taken.
+    pub(crate) fn is_refusal(self) -> bool {
+        matches!(self, Kind::TooLarge | Kind::Permanent)
     }
 }
 

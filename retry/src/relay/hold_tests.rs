@@ -266,7 +266,13 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let kind = prop::sample::select(vec![Kind::Transient, Kind::TooLarge, Kind::Permanent]);
+    let kind = prop::sample::select(vec![
+        Kind::Transient,
+        Kind::Broken,
+        Kind::GivenBack,
+        Kind::TooLarge,
+        Kind::Permanent,
+    ]);
     let result = prop_oneof![4 => Just(None), 1 => kind.prop_map(Some)];
     prop_oneof![
         6 => (0..2_usize, 1..4_u64, 0..5_u32, 0..2000_u64)

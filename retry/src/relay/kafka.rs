@@ -229,6 +229,15 @@ pub(crate) fn failure(error: &KafkaError) -> Failure {
             | Code::InvalidRecord
             | Code::InvalidArgument,
         ) => Kind::Permanent,
+        // The broker has lost what it knew of the producer, or another has taken its place. The client takes that for fatal.
+        Some(
+            Code::Fatal
+            | Code::UnknownProducerId
+            | Code::OutOfOrderSequenceNumber
+            | Code::InvalidProducerEpoch
+            | Code::ProducerFenced,
+        ) => Kind::Broken,
+        Some(Code::PurgeQueue | Code::PurgeInflight) => Kind::GivenBack,
         _ => Kind::Transient,
     };
     Failure { kind, error: text(error) }
@@ -300,7 +309,10 @@ impl Reading {
 
 impl ClientContext for Writing {
     fn error(&self, error: KafkaError, reason: &str) {
-        self.desk.client_error(&error, reason);
+        match failure(&error).kind {
+            Kind::Broken => self.desk.is_broken(reason),
+            _ => self.desk.client_error(&error, reason),
+        }
     }
 }
 
@@ -349,6 +361,9 @@ mod tests {
             (Code::NotEnoughReplicas, Kind::Transient),
             (Code::NotLeaderForPartition, Kind::Transient),
             (Code::QueueFull, Kind::Transient),
+            (Code::UnknownProducerId, Kind::Broken),
+            (Code::Fatal, Kind::Broken),
+            (Code::PurgeInflight, Kind::GivenBack),
             (Code::MessageSizeTooLarge, Kind::TooLarge),
             (Code::UnknownTopicOrPartition, Kind::Permanent),
             (Code::UnknownTopic, Kind::Permanent),

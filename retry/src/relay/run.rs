@@ -2,7 +2,7 @@
 
 use super::config::Config;
 use super::desk::{Desk, Standing};
-use super::kafka::{self, Reader, Reading, Writer, Writing};
+use super::kafka::{self, Reader, Reading, Report, Writer, Writing};
 use super::record::{Place, Rules};
 use super::{Verdict, complain, figures, note};
 use rdkafka::consumer::Consumer;
@@ -11,7 +11,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::RecvTimeoutError;
+use std::sync::mpsc::{RecvTimeoutError, Sender};
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -33,7 +33,9 @@ const LAST: Duration = Duration::from_secs(10);
 const LINES: u32 = 20;
 
 /// All that the loop has.
-struct Relay {
+struct Relay<'a> {
+    config: &'a Config,
+    reports: Sender<Report>,
     reader: Arc<Reader>,
     committer: Committer,
     writer: Writer,
@@ -89,17 +91,21 @@ fn introduce(config: &Config) -> Verdict {
     ))
 }
 
-impl Relay {
-    fn start(config: &Config) -> KafkaResult<Self> {
+impl<'a> Relay<'a> {
+    fn start(config: &'a Config) -> KafkaResult<Self> {
         let (sender, reports) = mpsc::channel();
         let desk = Arc::new(Desk::new(config.rules.clone(), config.max_in_flight, reports));
         let writing = || Writing { desk: desk.clone(), reports: sender.clone() };
+        let (writer, alone) =
+            (kafka::writer(config, writing(), false)?, kafka::writer(config, writing(), true)?);
         let reader = Arc::new(kafka::reader(config, Reading { desk: desk.clone() })?);
         Ok(Relay {
             committer: Committer::start(&reader, &desk),
             reader,
-            writer: kafka::writer(config, writing(), false)?,
-            alone: kafka::writer(config, writing(), true)?,
+            writer,
+            alone,
+            config,
+            reports: sender,
             desk,
             paused: BTreeSet::new(),
             full: BTreeSet::new(),
@@ -117,32 +123,42 @@ impl Relay {
                 self.read(if has_more { Duration::ZERO } else { self.wait() })?;
             }
             if has_more || !self.full.is_empty() {
-                self.reports(Duration::from_millis(1));
+                self.hear(Duration::from_millis(1));
             }
             if last.elapsed() >= LOOK {
                 last = Instant::now();
+                if self.desk.take_broken() {
+                    self.renew()?;
+                }
                 self.desk.say_what_is_over();
                 let standing = self.desk.standing();
                 self.desk.with(|hold| hold.publish());
                 figures::publish(&standing);
                 progress.look(&standing);
             }
-            if let Some(fatal) = self.desk.fatal() {
-                return Err(fatal.into());
-            }
         }
+        Ok(())
+    }
+
+    /// Replaces a producer that has failed for good, as an idempotent one does when the broker has lost its state.
+    fn renew(&mut self) -> KafkaResult<()> {
+        let writing = || Writing { desk: self.desk.clone(), reports: self.reports.clone() };
+        // What the old ones have not sent they give back when they are dropped.
+        self.writer = kafka::writer(self.config, writing(), false)?;
+        self.alone = kafka::writer(self.config, writing(), true)?;
+        self.desk.abandon();
         Ok(())
     }
 
     /// Sends what is due. Returns whether the client takes no more.
     fn send(&mut self) -> bool {
-        self.reports(Duration::ZERO);
+        self.hear(Duration::ZERO);
         let (writer, alone, rules) = (&self.writer, &self.alone, &self.desk.rules);
         self.desk
             .send(|parcel, id| kafka::send(if parcel.is_alone { alone } else { writer }, rules, parcel, id))
     }
 
-    fn reports(&mut self, wait: Duration) {
+    fn hear(&mut self, wait: Duration) {
         if self.desk.reports(wait) {
             self.last_report = Instant::now();
         }
@@ -215,7 +231,7 @@ impl Relay {
     fn end(mut self) {
         let until = Instant::now() + LAST;
         while self.desk.sending() > 0 && Instant::now() < until {
-            self.reports(TURN);
+            self.hear(TURN);
         }
         let sending = self.desk.sending();
         if sending > 0 {
