@@ -128,10 +128,9 @@ impl DelayedOperation for Waiting {
         false
     }
 
-    fn on_complete(self, outcome: Outcome) {
-        if outcome == Outcome::Expired {
-            self.due.lock().push_back(self.parcel);
-        }
+    /// By its expiry: a partition that is taken away gets its records handed back.
+    fn on_complete(self, _: Outcome) {
+        self.due.lock().push_back(self.parcel);
     }
 }
 

@@ -175,15 +175,17 @@ fn what_was_in_too_large_a_batch_is_sent_alone_before_it_is_dead() {
 #[test]
 fn a_partition_that_was_taken_away_commits_what_is_acknowledged_and_forgets_the_rest() {
     let (clock, mut hold) = start();
-    for offset in 0..4 {
+    for offset in 0..5 {
         hold.read(record(0, offset, 1, 0));
     }
-    let mut taken: Vec<_> = (0..3).map(|_| hold.next().unwrap()).collect();
+    let mut taken: Vec<_> = (0..4).map(|_| hold.next().unwrap()).collect();
     sent(&mut hold, taken.remove(0), Ok(()));
     hold.release(&place(0));
-    assert_eq!(hold.sending(&place(0)), 3, "3 was due, and is forgotten");
+    assert_eq!(hold.sending(&place(0)), 4, "4 was due, and is forgotten");
     assert!(hold.next().is_none());
     sent(&mut hold, taken.remove(0), Ok(()));
+    assert_eq!(sent(&mut hold, taken.remove(1), fails(Kind::Transient)), Sent::Stale);
+    assert_eq!(hold.time_to_next(), None, "it is not sent again");
     let commit = hold.revoke(&place(0)).expect("there is something to commit");
     assert_eq!((commit.offset, &*commit.note), (2, ""));
     assert_eq!(sent(&mut hold, taken.remove(0), Ok(())), Sent::Stale);
@@ -194,6 +196,23 @@ fn a_partition_that_was_taken_away_commits_what_is_acknowledged_and_forgets_the_
     }
     clock.advance(Duration::from_secs(60));
     assert_eq!(offsets(&mut hold), [2, 3]);
+}
+
+#[test]
+fn a_full_partition_has_room_with_one_less_and_much_room_with_an_eighth_less() {
+    let clock = ManualClock::new();
+    let mut hold = Hold::new(clock.clone(), rules(), 16);
+    hold.assign(&place(0), None);
+    for offset in 0..16 {
+        assert_eq!(hold.read(record(0, offset, 1, offset)), offset < 15, "{offset}");
+    }
+    clock.advance(Duration::from_secs(1));
+    for (has_room, has_much_room) in [(false, false), (true, false), (true, true)] {
+        assert_eq!(hold.has_room(&place(0)), has_room);
+        assert_eq!(hold.has_much_room(&place(0)), has_much_room);
+        let parcel = hold.next().unwrap();
+        sent(&mut hold, parcel, Ok(()));
+    }
 }
 
 #[test]
