@@ -104,18 +104,15 @@ impl Desk {
     }
 
     /// Enters what has become of what was sent; waits so long for a first report.
-    /// Returns whether there was one.
-    pub(crate) fn reports(&self, wait: Duration) -> bool {
+    pub(crate) fn reports(&self, wait: Duration) {
         let state = &mut *self.state.lock();
         let mut report = state.reports.recv_timeout(wait).ok();
-        let is_one = report.is_some();
         while let Some(Report { id, result, at }) = report {
             if let Some(parcel) = state.sending.remove(&id) {
                 self.enter(state, parcel, result, at);
             }
             report = state.reports.try_recv().ok();
         }
-        is_one
     }
 
     fn enter(&self, state: &mut State, parcel: Parcel, result: Result<(), Failure>, at: Duration) {

@@ -9,7 +9,7 @@ use rdkafka::consumer::Consumer;
 use rdkafka::error::{KafkaError, KafkaResult};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender};
 use std::sync::{Arc, mpsc};
@@ -24,8 +24,8 @@ const BATCH: usize = 500;
 const COMMIT: Duration = Duration::from_secs(1);
 /// Between looks at how things stand.
 const LOOK: Duration = Duration::from_secs(1);
-/// A full partition is not paused as long as most of it is on its way and reports keep coming: pausing drops what the client
-/// has fetched ahead.
+/// So long a full partition of which most is on its way is not paused, and nothing is read: pausing drops what the client has
+/// fetched ahead.
 const STALL: Duration = Duration::from_millis(200);
 /// How long the end waits for what is being sent.
 const LAST: Duration = Duration::from_secs(10);
@@ -43,8 +43,8 @@ struct Relay<'a> {
     alone: Writer,
     desk: Arc<Desk>,
     paused: BTreeSet<Place>,
-    full: BTreeSet<Place>,
-    last_report: Instant,
+    /// Those that are full and not paused, and since when.
+    full: BTreeMap<Place, Instant>,
 }
 
 /// Relays until a signal.
@@ -108,8 +108,7 @@ impl<'a> Relay<'a> {
             reports: sender,
             desk,
             paused: BTreeSet::new(),
-            full: BTreeSet::new(),
-            last_report: Instant::now(),
+            full: BTreeMap::new(),
         })
     }
 
@@ -123,7 +122,7 @@ impl<'a> Relay<'a> {
                 self.read(if has_more { Duration::ZERO } else { self.wait() })?;
             }
             if has_more || !self.full.is_empty() {
-                self.hear(Duration::from_millis(1));
+                self.desk.reports(Duration::from_millis(1));
             }
             if last.elapsed() >= LOOK {
                 last = Instant::now();
@@ -152,16 +151,10 @@ impl<'a> Relay<'a> {
 
     /// Sends what is due. Returns whether the client takes no more.
     fn send(&mut self) -> bool {
-        self.hear(Duration::ZERO);
+        self.desk.reports(Duration::ZERO);
         let (writer, alone, rules) = (&self.writer, &self.alone, &self.desk.rules);
         self.desk
             .send(|parcel, id| kafka::send(if parcel.is_alone { alone } else { writer }, rules, parcel, id))
-    }
-
-    fn hear(&mut self, wait: Duration) {
-        if self.desk.reports(wait) {
-            self.last_report = Instant::now();
-        }
     }
 
     /// How long there is nothing to be sent.
@@ -181,7 +174,7 @@ impl<'a> Relay<'a> {
                     let record = kafka::record(&self.desk.rules, &message);
                     let place = record.place.clone();
                     if !self.desk.read(record) {
-                        self.full.insert(place);
+                        self.full.insert(place, Instant::now());
                         break;
                     }
                 }
@@ -197,17 +190,16 @@ impl<'a> Relay<'a> {
     /// Pauses partitions that are full, and resumes those that have room.
     fn make_room(&mut self) -> KafkaResult<()> {
         let desk = self.desk.clone();
-        self.full.retain(|place| desk.with(|hold| hold.is_ours(place) && !hold.has_room(place)));
+        self.full.retain(|place, _| desk.with(|hold| hold.is_ours(place) && !hold.has_room(place)));
         self.paused.retain(|place| desk.with(|hold| hold.is_ours(place)));
-        let is_draining = self.last_report.elapsed() < STALL;
         let to_pause: Vec<Place> = self
             .full
             .iter()
-            .filter(|place| {
+            .filter(|(place, since)| {
                 let (sending, all) = desk.with(|hold| (hold.sending(place), hold.unfinished(place)));
-                !(is_draining && sending * 2 >= all)
+                since.elapsed() >= STALL || sending * 2 < all
             })
-            .cloned()
+            .map(|(place, _)| place.clone())
             .collect();
         if !to_pause.is_empty() {
             self.reader.pause(&kafka::list(&to_pause))?;
@@ -228,10 +220,10 @@ impl<'a> Relay<'a> {
     }
 
     /// Finishes what is being sent, commits and leaves the group.
-    fn end(mut self) {
+    fn end(self) {
         let until = Instant::now() + LAST;
         while self.desk.sending() > 0 && Instant::now() < until {
-            self.hear(TURN);
+            self.desk.reports(TURN);
         }
         let sending = self.desk.sending();
         if sending > 0 {
