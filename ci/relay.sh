@@ -16,7 +16,7 @@ suites=retry/clients
 soon=(--group-initial-rebalance-delay-ms 100 --group-min-session-timeout-ms 1000)
 begin_suites 200
 suite kcat "${soon[@]}" -- bash ci/relay_kcat.sh
-for part in relay kill trouble load; do
+for part in relay kill end trouble load; do
     suite "$part" "${soon[@]}" -- "$clients/bin/python" "$suites/${part}_suite.py"
 done
 wait_for_suites

@@ -17,6 +17,9 @@ from suite import *
 # How often the clients try again to reach a broker that is away, in milliseconds.
 SOON = {"reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 300}
 
+# The sessions of relays that are killed, in milliseconds: the brokers here allow less than Kafka's 6000.
+SHORT = {"session.timeout.ms": 1500, "heartbeat.interval.ms": 300}
+
 
 def now_ms():
     return time.time() * 1000
@@ -250,6 +253,14 @@ class Reader:
 
     def close(self):
         self.consumer.close()
+
+
+def mixed(first, count, late_ms=None):
+    """Records that are due after the first, the second or the third delay, or dead; and one that is due late."""
+    records = [(b"key %d" % (n % 7), b"%d" % n, [("retry-attempt", b"%d" % (n % 4 + 1))]) for n in range(first, first + count)]
+    if late_ms is not None:
+        records[0][2][:] = [("retry-due", b"%d" % (now_ms() + late_ms))]
+    return records
 
 
 class Commits:
