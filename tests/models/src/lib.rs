@@ -8,10 +8,12 @@
 #[cfg_attr(ixion_loom, path = "loom.rs")]
 #[cfg_attr(ixion_shuttle, path = "shuttle.rs")]
 mod check;
+mod task;
 
 #[cfg(ixion_shuttle)]
 pub use check::explore;
 pub use check::{bounded, checker};
+pub use task::{Sleeper, block_on};
 
 use check::Exclusive;
 use checker::sync::atomic::{AtomicUsize, Ordering};

@@ -2,50 +2,15 @@
 #![cfg(any(ixion_loom, ixion_shuttle))]
 
 use ixion::{Purgatory, WaitError, Waiting};
-use ixion_models::checker::sync::{Condvar, Mutex};
 use ixion_models::checker::thread::{JoinHandle, spawn};
-use ixion_models::{Flag, assert_quiet, drive, model, of_shards};
-use std::pin::Pin;
+use ixion_models::{Flag, Sleeper, assert_quiet, block_on, drive, model, of_shards};
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 const NEVER: Duration = Duration::MAX;
 const NOW: Duration = Duration::ZERO;
 
 type Waits = Arc<Purgatory<u32, Waiting>>;
-
-/// A task that sleeps until it is woken. If nobody wakes it, the checker sees a deadlock.
-#[derive(Default)]
-struct Sleeper {
-    woken: Mutex<bool>,
-    bell: Condvar,
-}
-
-impl Wake for Sleeper {
-    fn wake(self: Arc<Self>) {
-        *self.woken.lock().unwrap() = true;
-        self.bell.notify_all();
-    }
-}
-
-fn poll<F: Future + Unpin>(task: &Arc<Sleeper>, future: &mut F) -> Poll<F::Output> {
-    Pin::new(future).poll(&mut Context::from_waker(&Waker::from(Arc::clone(task))))
-}
-
-fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
-    let task = Arc::new(Sleeper::default());
-    loop {
-        if let Poll::Ready(value) = poll(&task, &mut future) {
-            return value;
-        }
-        let mut woken = task.woken.lock().unwrap();
-        while !*woken {
-            woken = task.bell.wait(woken).unwrap();
-        }
-        *woken = false;
-    }
-}
 
 fn signal(purgatory: &Waits, flag: &Arc<Flag>, key: u32) -> JoinHandle<()> {
     let (purgatory, flag) = (Arc::clone(purgatory), Arc::clone(flag));
@@ -94,7 +59,7 @@ fn a_wait_that_is_dropped_against_an_event() {
             let (purgatory, flag): (Waits, _) = (Arc::new(of_shards(shards)), Flag::new());
             let task = Arc::new(Sleeper::default());
             let mut wait = purgatory.wait(NEVER, [1, 2], look(&flag));
-            assert!(poll(&task, &mut wait).is_pending());
+            assert!(task.poll(&mut wait).is_pending());
             let event = signal(&purgatory, &flag, 2);
             drop(wait);
             event.join().unwrap();
@@ -110,7 +75,7 @@ fn an_expiry_against_a_wait() {
         let purgatory: Waits = Arc::new(of_shards(1));
         let mut wait = purgatory.wait(NOW, [1], || None::<u32>);
         // By another task: the waker is replaced while the time runs out.
-        assert!(poll(&Arc::default(), &mut wait).is_pending());
+        assert!(Arc::new(Sleeper::default()).poll(&mut wait).is_pending());
         let driven = Arc::clone(&purgatory);
         let driver = spawn(move || assert_eq!(driven.expire().expired, 1));
         assert_eq!(block_on(wait), Err(WaitError::Elapsed));
@@ -124,7 +89,7 @@ fn an_expiry_and_an_event_against_a_wait() {
     model(3, || {
         let (purgatory, flag): (Waits, _) = (Arc::new(of_shards(1)), Flag::new());
         let mut wait = purgatory.wait(NOW, [1], look(&flag));
-        assert!(poll(&Arc::default(), &mut wait).is_pending());
+        assert!(Arc::new(Sleeper::default()).poll(&mut wait).is_pending());
         let driven = Arc::clone(&purgatory);
         let driver = spawn(move || driven.expire().expired);
         let event = signal(&purgatory, &flag, 1);
