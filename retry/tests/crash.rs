@@ -8,6 +8,9 @@ use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
+/// Of a demo whose server is killed, how many items it has, and how many of its workers are killed meanwhile.
+const ITEMS: usize = 5000;
+const KILLS: usize = 10;
 /// What a server needs to keep all that it has answered.
 const DURABLE: &[&str] = &["--appendonly", "yes", "--appendfsync", "always"];
 
@@ -36,21 +39,24 @@ fn loses_nothing(output: &Output, items: usize, kills: usize) {
     }
 }
 
-/// Kills the server again and again while a demo runs on it. Returns how often, and what the demo said.
-fn kill_server(server: &mut Server, random: &mut fastrand::Rng, mut demo: Command) -> (usize, Output) {
+/// Kills the server so often while a demo runs on it, if that takes so long. Returns how often, and what the demo said.
+fn kill_server(args: &[&str], most: usize, random: &mut fastrand::Rng) -> (usize, Output) {
+    let mut server = Server::start_with(args).unwrap();
+    let mut demo = demo(ITEMS, KILLS);
     demo.args(["--store", &server.url()]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut demo = demo.spawn().expect("the program runs");
     let mut kills = 0;
-    loop {
-        thread::sleep(Duration::from_millis(random.u64(10..150)));
+    while kills < most {
+        thread::sleep(Duration::from_millis(random.u64(10..200)));
         if demo.try_wait().unwrap().is_some() {
-            return (kills, demo.wait_with_output().unwrap());
+            break;
         }
         server.kill().unwrap();
         thread::sleep(Duration::from_millis(random.u64(..20)));
         server.restart().unwrap();
         kills += 1;
     }
+    (kills, demo.wait_with_output().unwrap())
 }
 
 #[test]
@@ -69,12 +75,11 @@ fn a_server_whose_workers_are_killed_again_and_again_loses_nothing() {
 
 #[test]
 fn a_server_that_is_killed_again_and_again_loses_nothing() {
-    let mut server = Server::start_with(DURABLE).unwrap();
     let (mut kills, least) = (0, times("IXION_SERVER_KILLS", 5));
     let mut random = fastrand::Rng::with_seed(1);
     while kills < least {
-        let (killed, output) = kill_server(&mut server, &mut random, demo(5000, 10));
-        loses_nothing(&output, 5000, 10);
+        let (killed, output) = kill_server(DURABLE, 10.min(least - kills), &mut random);
+        loses_nothing(&output, ITEMS, KILLS);
         kills += killed;
     }
 }
@@ -82,8 +87,7 @@ fn a_server_that_is_killed_again_and_again_loses_nothing() {
 /// Shows that what a server loses is missed.
 #[test]
 fn a_server_that_keeps_nothing_is_found_out() {
-    let mut server = Server::start().unwrap();
-    let (kills, output) = kill_server(&mut server, &mut fastrand::Rng::with_seed(1), demo(5000, 10));
+    let (kills, output) = kill_server(&[], 3, &mut fastrand::Rng::with_seed(1));
     assert!(kills > 0, "it was done before");
     assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stdout));
 }

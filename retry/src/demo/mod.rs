@@ -57,9 +57,9 @@ struct Worker {
 
 /// A worker that is not killed and not done by then has lost something.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// How long the others live at most, in milliseconds: some not until they have opened the store.
+/// How long the others live at most, in milliseconds, if there is one at a time: some not until they have opened the store.
 const LIVES: [u64; 8] = [5, 20, 50, 100, 200, 400, 800, 1600];
-/// A life is not much longer than its items need, a millisecond each, but long enough for some steps, with others beside it.
+/// A life is not much longer than its items need, a millisecond each, but long enough for some steps.
 const SHORT_LIFE: u64 = 30;
 /// What a taker takes at once, at most.
 const BATCH: u64 = 16;
@@ -154,8 +154,8 @@ impl<'a> Workers<'a> {
         let until = if is_doomed { items * u64::from(self.doomed + 1) / u64::from(kills + 1) } else { items };
         // With more in its hands than it can do in its life, a worker does nothing but take.
         let batch = (share / TAKERS as u64).clamp(1, BATCH);
-        let longest =
-            self.random.choice(LIVES).unwrap_or(1).min(share.max(SHORT_LIFE * self.running.len() as u64));
+        let workers = self.running.len() as u64;
+        let longest = self.random.choice(LIVES).unwrap_or(1).min(share.max(SHORT_LIFE)) * workers;
         let life = if is_doomed { Duration::from_millis(self.random.u64(..longest)) } else { PATIENCE };
         self.doomed += u32::from(is_doomed);
 
