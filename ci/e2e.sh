@@ -29,13 +29,7 @@ stops() {
 }
 
 # refuses CODE TEXT ARGS...: a call that must fail with this code and say this.
-refuses() {
-    local want=$1 text=$2 code=0
-    shift 2
-    timeout 10 "$broker" "$@" >"$scratch/refused" 2>&1 </dev/null || code=$?
-    [ "$code" = "$want" ] || fail "'$*' exits with $code, not $want: $(cat "$scratch/refused")"
-    grep -qF -- "$text" "$scratch/refused" || fail "'$*' does not say '$text': $(cat "$scratch/refused")"
-}
+refuses() { is_refused "$1" "$2" "$broker" "${@:3}"; }
 
 start_broker "$scratch/out" --replicas 3
 head -n 1 "$scratch/out" | grep -qF "keeps everything in memory" || fail "the first line is no warning"
@@ -87,9 +81,6 @@ timeout --preserve-status -s INT 3 "$broker" demo --seconds 60 >"$scratch/demo" 
 grep -q "^purgatory  *registered" "$scratch/demo" || fail "an interrupted demo shows no table: $(cat "$scratch/demo")"
 grep -q "^interrupted; up to there every answer was right" "$scratch/demo" || fail "an interrupted demo does not say so"
 echo "an interrupted demo shows its table"
-
-# free_port: a port that nobody listens on.
-free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 
 # follows NODE PORT: starts a follower in a process of its own; sets follower.
 follows() {

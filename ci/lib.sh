@@ -14,6 +14,18 @@ fail() {
     exit 1
 }
 
+# is_refused CODE TEXT COMMAND...: one that must fail with this code and say this. What it says is in $scratch/refused.
+is_refused() {
+    local want=$1 text=$2 code=0
+    shift 2
+    timeout 10 "$@" >"$scratch/refused" 2>&1 </dev/null || code=$?
+    [ "$code" = "$want" ] || fail "'$*' exits with $code, not $want: $(cat "$scratch/refused")"
+    grep -qF -- "$text" "$scratch/refused" || fail "'$*' does not say '$text': $(cat "$scratch/refused")"
+}
+
+# free_port: a port that nobody listens on.
+free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+
 # Installs packages of the system, if this is root on a system that has apt-get.
 apt_install() {
     [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 1
