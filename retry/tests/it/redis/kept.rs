@@ -113,7 +113,7 @@ fn queues_of_different_names_have_nothing_in_common() {
 }
 
 #[test]
-fn a_receipt_of_an_item_that_the_server_has_lost_is_not_anothers() {
+fn a_receipt_of_an_item_that_the_server_has_lost_is_for_no_other() {
     let server = Server::start().unwrap();
     let store = RedisStore::open(&server.url(), "q").unwrap();
     let pushed = |tick| New { pushed: Tick::new(tick), ..New::at(NOW) };
