@@ -1,10 +1,11 @@
 //! How long after its due time an item is in the hands of somebody.
 
 use crate::recipe::{Next, PERIOD, Recipe};
-use crate::{Measure, VISIBILITY};
+use crate::{BATCH, Measure, VISIBILITY};
 use ixion_bench::support::{Table, quantiles, time};
 use ixion_retry::{RetryQueue, Store};
 use std::ops::ControlFlow::Continue;
+use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -15,10 +16,9 @@ pub(crate) struct Lateness<'a> {
     pub(crate) items: u64,
 }
 
-/// Threads that push the items, and that take them.
-const PUSHERS: u64 = 16;
+/// Threads that take the items.
 const TAKERS: usize = 4;
-/// How long pushing them may take.
+/// How long pushing them may take, a batch at a time.
 const HEAD_START: Duration = Duration::from_millis(500);
 /// How far apart they are due.
 const GAP: Duration = Duration::from_millis(1);
@@ -35,15 +35,15 @@ impl Measure for Lateness<'_> {
         let queue = &RetryQueue::builder(store).start().expect("a thread");
         let run = &Run::new(self.items, GAP);
         thread::scope(|scope| {
-            for first in 0..PUSHERS {
-                scope.spawn(move || {
-                    for item in (first..run.items).step_by(PUSHERS as usize) {
-                        let delay = run.due(item).saturating_sub(run.start.elapsed());
-                        assert!(!delay.is_zero(), "the store is slower than the head start");
-                        queue.push(&item.to_le_bytes(), delay).expect("a push");
-                    }
-                });
-            }
+            scope.spawn(|| {
+                for items in run.batches() {
+                    let now = run.start.elapsed();
+                    let delay = |item| run.due(item).saturating_sub(now);
+                    let items: Vec<_> = items.map(|item| (item.to_le_bytes(), delay(item))).collect();
+                    queue.push_all(&items).expect("a push");
+                }
+                run.has_begun();
+            });
             for _ in 0..TAKERS {
                 scope.spawn(move || {
                     while !run.is_done() {
@@ -65,10 +65,12 @@ impl Measure for Lateness<'_> {
     fn with_recipe(&mut self, name: &str, url: &str, _: &dyn Fn() -> u64) {
         let run = &Run::new(self.items, PERIOD / self.items as u32);
         let mut recipe = Recipe::connect(url).expect("a connection");
-        for item in 0..self.items {
-            recipe.add(&[(run.due(item).as_millis() as u64, item.to_le_bytes())]).expect("a push");
+        for items in run.batches() {
+            let due = |item| run.due(item).as_millis() as u64;
+            let items: Vec<_> = items.map(|item| (due(item), item.to_le_bytes())).collect();
+            recipe.add(&items).expect("a push");
         }
-        assert!(run.start.elapsed() < HEAD_START, "the store is slower than the head start");
+        run.has_begun();
         loop {
             let now = run.start.elapsed().as_millis() as u64;
             let sent = recipe.poll(now, |next| {
@@ -110,6 +112,17 @@ impl Run {
 
     fn due(&self, item: u64) -> Duration {
         HEAD_START + self.gap * item as u32
+    }
+
+    /// The items, as they are pushed.
+    fn batches(&self) -> impl Iterator<Item = Range<u64>> {
+        let batch = BATCH as u64;
+        (0..self.items).step_by(BATCH).map(move |first| first..self.items.min(first + batch))
+    }
+
+    /// All are pushed.
+    fn has_begun(&self) {
+        assert!(self.start.elapsed() < HEAD_START, "the store is slower than the head start");
     }
 
     /// An item has come. Returns whether it was the last.
