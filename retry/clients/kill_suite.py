@@ -4,8 +4,8 @@ import random
 
 from bench import *
 
-# Milliseconds: a relay commits every second, and so long a commit may take on a busy machine beyond that.
-COMMIT, SLACK = 1000, 2000
+# Milliseconds: how often a relay commits, and how long that may take on a busy machine beyond that.
+COMMIT, SLACK = 200, 2000
 
 
 def killed(kills, kafka, seed):

@@ -21,7 +21,7 @@ const TURN: Duration = Duration::from_millis(100);
 /// How many records it reads before it looks at what is due.
 const BATCH: usize = 500;
 /// Between commits: what was republished since the last is republished again after a crash.
-const COMMIT: Duration = Duration::from_secs(1);
+const COMMIT: Duration = Duration::from_millis(200);
 /// Between looks at how things stand.
 const LOOK: Duration = Duration::from_secs(1);
 /// So long a full partition of which most is on its way is not paused, and nothing is read: pausing drops what the client has
