@@ -34,7 +34,7 @@ const READING: [(&str, &str); 3] = [
     // Beside what is held: for each partition.
     ("queued.max.messages.kbytes", "16384"),
 ];
-const WRITING: [(&str, &str); 5] = [
+const WRITING: [(&str, &str); 6] = [
     ("acks", "all"),
     ("enable.idempotence", "true"),
     // Keys go to the partition where a Java producer puts them.
@@ -42,6 +42,8 @@ const WRITING: [(&str, &str); 5] = [
     // What was read must not be too large to be written: the broker decides.
     ("message.max.bytes", "1000000000"),
     ("topic.metadata.propagation.max.ms", "10000"),
+    // What is due together is sent together anyway, and what is alone should not wait for more.
+    ("linger.ms", "1"),
 ];
 /// How long a rebalance waits for the offsets that are committed.
 const COMMITTED: Duration = Duration::from_secs(10);
