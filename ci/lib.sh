@@ -6,6 +6,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # Some cargo tools and rustup would otherwise fetch parts of toolchains by themselves.
 export CARGO_LLVM_COV_SETUP=no RUSTUP_AUTO_INSTALL=0
 export CARGO_TERM_COLOR="${CARGO_TERM_COLOR:-never}"
+# What is built here is built once, and by nobody looked into with a debugger.
+export CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=line-tables-only
 export PATH="$PWD/target/tools/bin:$PATH"
 
 # Ends the stage with a reason.
