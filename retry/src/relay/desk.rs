@@ -29,8 +29,8 @@ pub(crate) struct Desk {
 
 struct State {
     hold: Hold<UnixClock>,
+    /// By their numbers.
     sending: HashMap<usize, Parcel>,
-    last_id: usize,
     reports: Receiver<Report>,
     commits: u64,
     failed_commits: u64,
@@ -63,7 +63,6 @@ impl Desk {
         let state = State {
             hold: Hold::new(clock, rules.clone(), most),
             sending: HashMap::new(),
-            last_id: 0,
             reports,
             commits: 0,
             failed_commits: 0,
@@ -85,13 +84,12 @@ impl Desk {
     }
 
     /// Gives the client what is due, and as much as it takes. Returns whether something is left.
-    pub(crate) fn send(&self, send: impl Fn(&Parcel, usize) -> KafkaResult<()>) -> bool {
+    pub(crate) fn send(&self, send: impl Fn(&Parcel) -> KafkaResult<()>) -> bool {
         let state = &mut *self.state.lock();
         while let Some(parcel) = state.hold.next() {
-            state.last_id = state.last_id.wrapping_add(1);
-            match send(&parcel, state.last_id) {
+            match send(&parcel) {
                 Ok(()) => {
-                    state.sending.insert(state.last_id, parcel);
+                    state.sending.insert(parcel.number, parcel);
                 }
                 Err(error) if error.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull) => {
                     state.hold.put_back(parcel);
@@ -107,8 +105,8 @@ impl Desk {
     pub(crate) fn reports(&self, wait: Duration) {
         let state = &mut *self.state.lock();
         let mut report = state.reports.recv_timeout(wait).ok();
-        while let Some(Report { id, result, at }) = report {
-            if let Some(parcel) = state.sending.remove(&id) {
+        while let Some(Report { number, result, at }) = report {
+            if let Some(parcel) = state.sending.remove(&number) {
                 self.enter(state, parcel, result, at);
             }
             report = state.reports.try_recv().ok();

@@ -4,14 +4,14 @@
 //! in, and what is to be committed comes out. Its time is an [`ixion::Clock`], since the epoch.
 //!
 //! A held record is an operation in a purgatory, on the key of its partition: its expiry puts it where
-//! [`next`](Hold::next) takes it from, and a partition that is taken away cancels all that are on its key. Which offsets are
-//! not finished is kept by [`Leases`], whose leases never run out here: one is acknowledged when the broker has acknowledged
-//! the record where it went, or nothing will. A lease of an earlier assignment acknowledges nothing.
+//! [`next`](Hold::next) takes it from, and a partition that is taken away cancels all that are on its key. An offset is not
+//! finished from when its record is read until the broker has acknowledged it where it went. What was read in an earlier
+//! assignment finishes nothing.
 
 use super::commit;
 use super::record::{Cause, Millis, Place, Plan, Purpose, Record, Rules};
 use ixion::{Clock, DelayedOperation, Outcome, Purgatory};
-use ixion_retry::{Backoff, Lease, Leases};
+use ixion_retry::Backoff;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -28,7 +28,9 @@ pub(crate) struct Hold<C> {
     again: Backoff,
     waiting: Purgatory<Place, Waiting>,
     due: Due,
-    books: BTreeMap<Place, Books<C>>,
+    books: BTreeMap<Place, Books>,
+    /// The number of the last parcel.
+    last: usize,
     counts: Counts,
 }
 
@@ -37,8 +39,8 @@ pub(crate) struct Hold<C> {
 pub(crate) struct Parcel {
     pub(crate) record: Record,
     pub(crate) plan: Plan,
-    lease: Lease,
-    assignment: u64,
+    /// No two have the same, and later ones have higher ones.
+    pub(crate) number: usize,
     /// How often it could not be sent.
     pub(crate) failures: u32,
     /// Whether it is to be sent in a batch of its own: one that it was in was too large.
@@ -100,19 +102,22 @@ pub(crate) struct Counts {
     pub(crate) failed: u64,
 }
 
-/// A partition's books. They stay when it is taken away, so that old leases do not come to hold again.
-struct Books<C> {
+/// A partition's books. They stay when it is taken away, and say then that it holds nothing.
+#[derive(Default)]
+struct Books {
     is_ours: bool,
-    /// How often it was taken over or taken away.
-    assignment: u64,
-    leases: Leases<C>,
-    /// The offset behind the last that was read since the assignment, and behind the committed one.
+    /// The last number before the partition was taken over or taken away: later parcels are of this assignment.
+    since: usize,
+    /// Offsets that were read and are not finished, and the numbers of their parcels.
+    unfinished: BTreeMap<u64, usize>,
+    /// The offset behind the last that was read, or the committed one.
     next: Option<u64>,
     /// What the note of the committed offset had as done.
     restored: VecDeque<Range<u64>>,
     /// What the broker has.
     committed: Option<(u64, String)>,
-    longest_note: usize,
+    /// How often a note was too long, each time for one of half the length.
+    halvings: u32,
 }
 
 type Due = Arc<Mutex<VecDeque<Parcel>>>;
@@ -134,8 +139,6 @@ impl DelayedOperation for Waiting {
     }
 }
 
-/// Without end: acknowledgements come from the broker, or do not come.
-const FOR_EVER: Duration = Duration::MAX;
 /// Between the attempts to send a record that could not be sent.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
@@ -153,6 +156,7 @@ impl<C: Clock + Clone + 'static> Hold<C> {
             waiting,
             due: Due::default(),
             books: BTreeMap::new(),
+            last: 0,
             counts: Counts::default(),
         }
     }
@@ -160,15 +164,9 @@ impl<C: Clock + Clone + 'static> Hold<C> {
     /// Takes over a partition, from the offset that is committed and its note.
     pub(crate) fn assign(&mut self, place: &Place, committed: Option<(u64, String)>) {
         self.forget(place);
-        let leases = || Leases::new(self.clock.clone(), Backoff::default(), usize::MAX);
-        let books = self.books.entry(place.clone()).or_insert_with(|| Books::new(leases()));
+        let books = self.books.entry(place.clone()).or_default();
         books.is_ours = true;
-        books.assignment += 1;
-        books.start(committed.as_ref().map(|(offset, _)| *offset));
-        if let Some((offset, note)) = &committed {
-            books.restored = commit::read(*offset, note).into();
-        }
-        books.committed = committed;
+        books.start(self.last, committed);
     }
 
     /// Holds a record until it is due. Returns whether its partition has room for another: if not, the caller reads no
@@ -179,26 +177,16 @@ impl<C: Clock + Clone + 'static> Hold<C> {
         };
         self.counts.read += 1;
         let offset = record.offset;
-        let lease = match books.leases.deliver(offset, FOR_EVER) {
-            Ok(lease) => lease,
-            // The log was cut off, or the topic is a new one of the same name.
-            Err(_) => {
-                books.start(Some(offset));
-                let Ok(lease) = books.leases.deliver(offset, FOR_EVER) else { return true };
-                lease
-            }
-        };
-        books.next = Some(offset.saturating_add(1));
         if books.was_done(offset) {
-            books.leases.ack(lease);
             self.counts.passed_over += 1;
             return true;
         }
-        let assignment = books.assignment;
+        self.last += 1;
+        books.unfinished.insert(offset, self.last);
         let plan = self.rules.plan(&record, millis(self.clock.elapsed()));
         let place = record.place.clone();
         let due = Duration::from_millis(plan.due);
-        self.wait(&place, Parcel { record, plan, lease, assignment, failures: 0, is_alone: false }, due);
+        self.wait(&place, Parcel { record, plan, number: self.last, failures: 0, is_alone: false }, due);
         self.has_room(&place)
     }
 
@@ -218,12 +206,11 @@ impl<C: Clock + Clone + 'static> Hold<C> {
     /// Enters what became of a record that was sent, and when.
     pub(crate) fn sent(&mut self, mut parcel: Parcel, result: Result<(), Failure>, at: Duration) -> Sent {
         let books = self.books.get_mut(&parcel.record.place);
-        let Some(books) = books.filter(|books| books.assignment == parcel.assignment) else {
+        let Some(books) = books.filter(|books| parcel.number > books.since) else {
             return Sent::Stale;
         };
         let Err(failure) = result else {
-            // If the log was cut off meanwhile there is nothing to be acknowledged.
-            books.leases.ack(parcel.lease);
+            books.finish(&parcel);
             return match parcel.plan.purpose {
                 Purpose::Again(_) => {
                     self.counts.republished += 1;
@@ -268,8 +255,7 @@ impl<C: Clock + Clone + 'static> Hold<C> {
         self.release(place);
         let books = self.books.get_mut(place)?;
         let commit = books.commit(place);
-        books.assignment += 1;
-        books.start(None);
+        books.start(self.last, None);
         commit
     }
 
@@ -284,7 +270,7 @@ impl<C: Clock + Clone + 'static> Hold<C> {
         if let Some(books) = self.books.get_mut(place) {
             books.committed = None;
             if is_too_long {
-                books.longest_note /= 2;
+                books.halvings += 1;
             }
         }
     }
@@ -301,7 +287,7 @@ impl<C: Clock + Clone + 'static> Hold<C> {
 
     /// How many records of the partition are not finished.
     pub(crate) fn unfinished(&self, place: &Place) -> usize {
-        self.books.get(place).map_or(0, |books| books.leases.len())
+        self.books.get(place).map_or(0, |books| books.unfinished.len())
     }
 
     /// How many of these do not wait, but are being sent.
@@ -320,7 +306,7 @@ impl<C: Clock + Clone + 'static> Hold<C> {
 
     /// How many records are held, of each partition that was ever read.
     pub(crate) fn held(&self) -> impl Iterator<Item = (Place, usize)> {
-        self.books.iter().map(|(place, books)| (place.clone(), books.leases.len()))
+        self.books.iter().map(|(place, books)| (place.clone(), books.unfinished.len()))
     }
 
     /// How long it takes until [`next`](Self::next) may have something.
@@ -368,44 +354,48 @@ impl Counts {
     }
 }
 
-impl<C: Clock> Books<C> {
-    fn new(leases: Leases<C>) -> Self {
-        Books {
-            is_ours: false,
-            assignment: 0,
-            leases,
-            next: None,
-            restored: VecDeque::new(),
-            committed: None,
-            longest_note: commit::LONGEST,
-        }
+impl Books {
+    /// Begins anew from what is committed, if anything. Parcels up to this number finish nothing any more.
+    fn start(&mut self, since: usize, committed: Option<(u64, String)>) {
+        self.since = since;
+        self.unfinished.clear();
+        self.next = committed.as_ref().map(|(offset, _)| *offset);
+        self.restored = committed.iter().flat_map(|(offset, note)| commit::read(*offset, note)).collect();
+        self.committed = committed;
     }
 
-    /// Begins anew at an offset, or at whatever is read first. Earlier leases hold no more.
-    fn start(&mut self, offset: Option<u64>) {
-        self.leases.assign(offset.unwrap_or(0));
-        self.next = None;
-        self.restored.clear();
-    }
-
-    /// Whether the record that is read now was done before the assignment. Offsets rise, so what lies below is over.
+    /// Enters that this offset is read. Returns whether its record was done before the assignment.
     fn was_done(&mut self, offset: u64) -> bool {
+        if self.next.is_some_and(|next| offset < next) {
+            // The log was cut off here, or the topic is a new one of the same name: what is below is still to be finished.
+            self.unfinished.split_off(&offset);
+            self.restored.clear();
+        }
+        self.next = Some(offset.saturating_add(1));
+        // Offsets rise, so what lies below is over.
         while self.restored.pop_front_if(|range| range.end <= offset).is_some() {}
         self.restored.front().is_some_and(|range| range.contains(&offset))
     }
 
+    /// Enters that a parcel is where it should be. If the log was cut off meanwhile its offset is another's, or nobody's.
+    fn finish(&mut self, parcel: &Parcel) {
+        if self.unfinished.get(&parcel.record.offset) == Some(&parcel.number) {
+            self.unfinished.remove(&parcel.record.offset);
+        }
+    }
+
     /// What is to be committed, if it is not what the broker has.
     fn commit(&mut self, place: &Place) -> Option<Commit> {
-        let offset = self.leases.committable();
         let next = self.next?;
-        let mut done = commit::between(self.leases.unfinished(), offset, next);
+        let offset = self.unfinished.first_key_value().map_or(next, |(lowest, _)| *lowest);
+        let mut done = commit::between(self.unfinished.keys().copied(), offset, next);
         done.extend(
             self.restored
                 .iter()
                 .filter(|range| range.end > next)
                 .map(|range| range.start.max(next)..range.end),
         );
-        let note = commit::write(offset, &join(done), self.longest_note);
+        let note = commit::write(offset, &join(done), commit::LONGEST >> self.halvings.min(usize::BITS - 1));
         let is_new = self.committed.as_ref().is_none_or(|(at, said)| *at != offset || *said != note);
         is_new.then(|| {
             self.committed = Some((offset, note.clone()));

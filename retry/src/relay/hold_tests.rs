@@ -249,6 +249,34 @@ fn a_log_that_begins_again_is_read_again_and_what_was_held_is_not_lost() {
     assert_eq!(commit(&mut hold), Some((3, String::new())), "and counts for nothing in the new log");
 }
 
+#[test]
+fn a_log_that_is_cut_off_is_not_committed_beyond_what_was_held_before_the_cut() {
+    let (clock, mut hold) = start();
+    hold.assign(&place(0), Some((0, note(0, &[(5, 9)]))));
+    for offset in 0..3 {
+        hold.read(record(0, offset, 1, 50));
+    }
+    // From 1 on the log is another one.
+    for offset in [1, 2, 3, 4, 5] {
+        hold.read(record(0, offset, 1, 0));
+    }
+    assert_eq!(hold.counts().passed_over, 0, "the note was about the old log");
+    for offset in [1, 2, 3, 4, 5] {
+        let parcel = hold.next().expect("it is due");
+        assert_eq!(parcel.record.offset, offset);
+        sent(&mut hold, parcel, Ok(()));
+    }
+    assert_eq!(commit(&mut hold), Some((0, note(0, &[(1, 6)]))), "0 is still held");
+    clock.advance(Duration::from_secs(1));
+    hold.read(record(0, 6, 1, 99_999));
+    let held: Vec<Parcel> = std::iter::from_fn(|| hold.next()).collect();
+    assert_eq!(held.iter().map(|parcel| parcel.record.offset).collect::<Vec<_>>(), [0, 1, 2]);
+    for parcel in held {
+        assert!(matches!(sent(&mut hold, parcel, Ok(())), Sent::Republished(_)));
+    }
+    assert_eq!(commit(&mut hold), Some((6, String::new())));
+}
+
 /// A log, what its broker knows, and a relay that may be killed.
 struct World {
     clock: ManualClock,

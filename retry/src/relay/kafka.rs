@@ -54,7 +54,7 @@ pub(crate) type Reader = BaseConsumer<Reading>;
 pub(crate) type Writer = ThreadedProducer<Writing>;
 /// How the sending of a parcel has ended, and when.
 pub(crate) struct Report {
-    pub(crate) id: usize,
+    pub(crate) number: usize,
     pub(crate) result: Result<(), Failure>,
     pub(crate) at: Duration,
 }
@@ -163,7 +163,7 @@ fn headers(message: &BorrowedMessage<'_>) -> Headers {
 }
 
 /// Gives a record to the client. `Err`: not now, or not at all.
-pub(crate) fn send(writer: &Writer, rules: &Rules, parcel: &Parcel, id: usize) -> KafkaResult<()> {
+pub(crate) fn send(writer: &Writer, rules: &Rules, parcel: &Parcel) -> KafkaResult<()> {
     let (without, with) = rules.changes(&parcel.record, &parcel.plan);
     let insert = |headers: OwnedHeaders, header: &Header| {
         headers.insert(KafkaHeader { key: &header.name, value: header.value.as_deref() })
@@ -182,7 +182,7 @@ pub(crate) fn send(writer: &Writer, rules: &Rules, parcel: &Parcel, id: usize) -
         key: parcel.record.key.as_deref(),
         timestamp: None,
         headers: Some(with.iter().fold(kept, insert)),
-        delivery_opaque: id,
+        delivery_opaque: parcel.number,
     };
     writer.send(record).map_err(|(error, _)| error)
 }
@@ -321,10 +321,10 @@ impl ClientContext for Writing {
 impl ProducerContext for Writing {
     type DeliveryOpaque = usize;
 
-    fn delivery(&self, result: &DeliveryResult<'_>, id: usize) {
+    fn delivery(&self, result: &DeliveryResult<'_>, number: usize) {
         let result = result.as_ref().map(drop).map_err(|(error, _)| failure(error));
         // When nobody listens any more the relay has ended.
-        let _ = self.reports.send(Report { id, result, at: self.desk.now() });
+        let _ = self.reports.send(Report { number, result, at: self.desk.now() });
     }
 }
 

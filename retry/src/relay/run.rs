@@ -153,8 +153,7 @@ impl<'a> Relay<'a> {
     fn send(&mut self) -> bool {
         self.desk.reports(Duration::ZERO);
         let (writer, alone, rules) = (&self.writer, &self.alone, &self.desk.rules);
-        self.desk
-            .send(|parcel, id| kafka::send(if parcel.is_alone { alone } else { writer }, rules, parcel, id))
+        self.desk.send(|parcel| kafka::send(if parcel.is_alone { alone } else { writer }, rules, parcel))
     }
 
     /// How long there is nothing to be sent.
