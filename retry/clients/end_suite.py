@@ -50,6 +50,23 @@ def _():
     return f"in {', '.join(took)} s"
 
 
+@scenario("a relay whose output nobody takes relays all the same")
+def _():
+    scene = Scene([100])
+    with tempfile.NamedTemporaryFile("w", suffix=".toml") as file, open("/dev/full", "w") as full:
+        file.write(scene.config(http="127.0.0.1:0"))
+        file.flush()
+        relay = subprocess.Popen([os.environ["RELAY"], "relay", "--config", file.name], stdout=full, stderr=full)
+        try:
+            scene.forward([(None, b"1", None)])
+            scene.reader().exactly(1)
+            relay.terminate()
+            code = relay.wait(20)
+        finally:
+            relay.kill()
+    demand(code == 0, f"it exits with {code}")
+
+
 @scenario("a relay that comes or leaves takes its part and gives it back, and nothing comes twice")
 def _():
     scene = Scene([300], partitions=4)

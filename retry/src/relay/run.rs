@@ -57,11 +57,11 @@ pub(crate) fn run(config: &Config) -> Verdict {
         flag::register(signal, stop.clone())?;
     }
     let mut relay = Relay::start(config)?;
-    introduce(config)?;
+    introduce(config);
     if let Some(http) = config.http {
         let http =
             figures::serve(http).map_err(|error| format!("cannot serve metrics on {http}: {error}"))?;
-        super::say(&format!("metrics on http://{http}/metrics\n"))?;
+        note(&format!("metrics on http://{http}/metrics"));
     }
     let topics: Vec<&str> = config.rules.topics.iter().map(|topic| &**topic).collect();
     relay.reader.subscribe(&topics)?;
@@ -71,7 +71,7 @@ pub(crate) fn run(config: &Config) -> Verdict {
 }
 
 /// Says what it is going to do.
-fn introduce(config: &Config) -> Verdict {
+fn introduce(config: &Config) {
     let rules: &Rules = &config.rules;
     let target = match &rules.target {
         Some(target) => format!("{target}, or to what {} says", rules.names.target),
@@ -81,14 +81,14 @@ fn introduce(config: &Config) -> Verdict {
         Some(age) => format!(", or {} s,", age.as_secs_f64()),
         None => String::new(),
     };
-    super::say(&format!(
-        "relays {} from {} in group {} to {target}\nafter {} attempts{age} to {}\n",
+    note(&format!(
+        "relays {} from {} in group {} to {target}\nafter {} attempts{age} to {}",
         rules.topics.join(", "),
         config.brokers,
         config.group,
         rules.max_attempts,
         rules.dead_letter_topic,
-    ))
+    ));
 }
 
 impl<'a> Relay<'a> {
