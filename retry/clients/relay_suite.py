@@ -230,14 +230,16 @@ def _():
     back, dead, stays = b"x" * 490_000, b"x" * 600_000, b"x" * 1_048_500
     with scene.relay() as relay:
         large = {"message.max.bytes": 2_000_000, "linger.ms": 0, "batch.num.messages": 1}
-        scene.forward([(None, value, None) for value in (back, dead, stays)], **large)
+        scene.forward([(None, value, None) for value in (back, dead, stays, stays)], **large)
         scene.forward([(None, b"after", None)])
         found = scene.reader().exactly(2)
         demand({one.value() for one in found} == {back, b"after"}, "something else came back")
         buried = scene.reader(scene.dead).exactly(1)[0]
         demand(buried.value() == dead, "something else is dead")
-        relay.says(f"{scene.dead} and {scene.retry}.* at 2: it is not taken, stays")
+        relay.says(f"{scene.dead} and {scene.retry}.*: what is at 2 is not taken, stays")
         until(lambda: scene.committed() == [2], "what is below it is committed")
+        time.sleep(0.5)
+        demand(relay.count("is not taken") == 1, f"it is said again: {relay.lines}")
     return header(buried, "retry-reason").replace(scene.target, "the target")
 
 

@@ -123,7 +123,7 @@ impl Desk {
                     self.is_well(subject);
                 }
                 if parcel.failures > 0 {
-                    self.is_well(&format!("{to} and {place} at {offset}"));
+                    self.is_well(&format!("{to} and {place}"));
                 }
             }
             Err(Failure { kind: Kind::TooLarge, .. }) if !parcel.is_alone => {}
@@ -133,8 +133,9 @@ impl Desk {
                 self.is_ill(&to, &format!("what is sent there fails, and is sent again: {error}"));
             }
             Err(Failure { error, .. }) if is_dead => {
-                let subject = format!("{to} and {place} at {offset}");
-                self.is_ill(&subject, &format!("it is not taken, stays, and is sent again: {error}"));
+                // That others are taken does not end it: only that one is that was not.
+                let what = format!("what is at {offset} is not taken, stays, and is sent again: {error}");
+                self.is_ill(&format!("{to} and {place}"), &what);
             }
             // Said once: that others are taken does not end it.
             Err(Failure { error, .. }) => {
