@@ -155,7 +155,8 @@ impl Rules {
             }
         };
         let delay = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
-        let due = due.unwrap_or(failed.saturating_add(delay));
+        // Not before it was written: so long it cannot be late.
+        let due = due.unwrap_or(failed.saturating_add(delay)).max(failed);
         let age = Duration::from_millis(due.max(now).saturating_sub(*first));
         match self.max_age.filter(|most| age > *most) {
             Some(most) => {
