@@ -105,9 +105,9 @@ impl State {
 impl<S: Transact> Store for S {
     type Error = <S as Transact>::Error;
 
-    fn push(&self, payload: &[u8], new: New) -> Result<ItemId, Self::Error> {
-        let payload = payload.to_vec();
-        self.write(move |tables| push(tables, payload, new))
+    fn push_all(&self, items: &[(&[u8], New)]) -> Result<Vec<ItemId>, Self::Error> {
+        let items: Vec<_> = items.iter().map(|(payload, new)| (payload.to_vec(), new.clone())).collect();
+        self.write(move |tables| items.into_iter().map(|(payload, new)| push(tables, payload, new)).collect())
     }
 
     fn take(
@@ -124,18 +124,20 @@ impl<S: Transact> Store for S {
         self.write(move |tables| take(tables, now, n, max_in_flight, until))
     }
 
-    fn settle(&self, receipt: &Receipt, now: Tick, settlement: Settlement) -> Result<bool, Self::Error> {
-        let receipt = *receipt;
-        self.write(move |tables| settle(tables, receipt, now, false, settlement))
+    fn settle_all(
+        &self,
+        settlements: Vec<(Receipt, Settlement)>,
+        now: Tick,
+    ) -> Result<Vec<bool>, Self::Error> {
+        self.write(move |tables| settle_all(tables, settlements, now, false))
     }
 
     fn overdue(&self, now: Tick, n: usize) -> Result<Vec<(Receipt, Tick)>, Self::Error> {
         self.read(|tables| overdue(tables, now, n))
     }
 
-    fn reap(&self, receipt: &Receipt, now: Tick, settlement: Settlement) -> Result<bool, Self::Error> {
-        let receipt = *receipt;
-        self.write(move |tables| settle(tables, receipt, now, true, settlement))
+    fn reap(&self, settlements: Vec<(Receipt, Settlement)>, now: Tick) -> Result<Vec<bool>, Self::Error> {
+        self.write(move |tables| settle_all(tables, settlements, now, true))
     }
 
     fn next_change(&self, now: Tick) -> Result<Option<Tick>, Self::Error> {
@@ -156,23 +158,6 @@ impl<S: Transact> Store for S {
 
     fn counts(&self) -> Result<Counts, Self::Error> {
         self.read(|tables| counts(tables))
-    }
-
-    fn push_all(&self, items: &[(&[u8], New)]) -> Result<Vec<ItemId>, Self::Error> {
-        let items: Vec<_> = items.iter().map(|(payload, new)| (payload.to_vec(), new.clone())).collect();
-        self.write(move |tables| items.into_iter().map(|(payload, new)| push(tables, payload, new)).collect())
-    }
-
-    fn settle_all(
-        &self,
-        settlements: Vec<(Receipt, Settlement)>,
-        now: Tick,
-    ) -> Result<Vec<bool>, Self::Error> {
-        self.write(move |tables| settle_all(tables, settlements, now, false))
-    }
-
-    fn reap_all(&self, settlements: Vec<(Receipt, Settlement)>, now: Tick) -> Result<Vec<bool>, Self::Error> {
-        self.write(move |tables| settle_all(tables, settlements, now, true))
     }
 }
 
@@ -410,7 +395,7 @@ pub(crate) mod tests {
         let (first, second) = (done(), done());
         assert_eq!(writes(), 2);
         assert_eq!(counted.settle_all(first, Tick::new(19)).unwrap(), [true; 5]);
-        assert_eq!(counted.reap_all(second, Tick::new(20)).unwrap(), [true; 5]);
+        assert_eq!(counted.reap(second, Tick::new(20)).unwrap(), [true; 5]);
         assert_eq!(writes(), 2);
     }
 

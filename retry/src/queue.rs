@@ -107,9 +107,8 @@ impl<S: Store> RetryQueue<S> {
     ///
     /// # Errors
     ///
-    /// The store's. [`MemoryStore`](crate::MemoryStore) and [`RedbStore`](crate::RedbStore) have added all or none then, and
-    /// so has [`RedisStore`](crate::RedisStore) of up to 1000 items and 16 MiB; a store that knows no batches may have added
-    /// some.
+    /// The store's: it has added all or none then. Of a [`RedisStore`](crate::RedisStore) that is true of up to 1000 items and
+    /// 16 MiB; of more it may have added some.
     pub fn push_all<P: AsRef<[u8]>>(&self, items: &[(P, Duration)]) -> Result<Vec<ItemId>, S::Error> {
         let shared = &self.shared;
         let now = shared.elapsed();
@@ -255,8 +254,8 @@ impl<S: Store> RetryQueue<S> {
     ///
     /// # Errors
     ///
-    /// The store's. With [`MemoryStore`](crate::MemoryStore) and [`RedbStore`](crate::RedbStore) it is true of all of them
-    /// or of none then; with a store that knows no batches it may be true of some.
+    /// The store's: it has done so with all of them or with none then; a [`RedisStore`](crate::RedisStore) with more than 1000
+    /// of them maybe with some.
     pub fn settle_all(
         &self,
         answers: impl IntoIterator<Item = (Receipt, Answer)>,

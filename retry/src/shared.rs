@@ -248,7 +248,7 @@ impl<S: Store> Shared<S> {
             if settlements.is_empty() {
                 return Ok(tick);
             }
-            if !self.store.reap_all(settlements, tick)?.contains(&true) {
+            if !self.store.reap(settlements, tick)?.contains(&true) {
                 // None was left to this one, so others are at it; but they may be gone before they have looked for more.
                 self.look_again();
                 return Ok(tick);

@@ -10,16 +10,19 @@ use std::time::Duration;
 /// Keeps the items of a [`RetryQueue`](crate::RetryQueue).
 ///
 /// Each method is one step: it happens whole or not at all, and what it has answered outlives a crash as far as the
-/// store promises. Those of a batch are provided, and are several steps unless the store has a way to make one of them.
-/// Times are ticks of the queue's clock; a store reads no clock.
+/// store promises. Times are ticks of the queue's clock; a store reads no clock.
+///
+/// A store of one's own wraps one of those that are here, say to count its steps: what a receipt holds is theirs.
+///
+/// # Errors
 ///
 /// After an error the step may have been made or not: the queue looks again a second later.
 pub trait Store: Send + Sync + 'static {
     /// Why a step was not made.
     type Error: Error + Send + Sync + 'static;
 
-    /// Adds an item.
-    fn push(&self, payload: &[u8], new: New) -> Result<ItemId, Self::Error>;
+    /// Adds items, in this order, and returns the name of each.
+    fn push_all(&self, items: &[(&[u8], New)]) -> Result<Vec<ItemId>, Self::Error>;
 
     /// Hands out up to `n` of the items that are due, by (due, pushed), until `until`; no more than leaves
     /// `max_in_flight` in flight. If it is fewer than `n`, nothing is left to hand out.
@@ -31,17 +34,21 @@ pub trait Store: Send + Sync + 'static {
         until: Tick,
     ) -> Result<Vec<Delivery>, Self::Error>;
 
-    /// Does with a delivered item what the worker says. `false`, and nothing has changed, if the receipt is used or
-    /// its time is over.
-    fn settle(&self, receipt: &Receipt, now: Tick, settlement: Settlement) -> Result<bool, Self::Error>;
+    /// Does with delivered items, in this order, what the worker says. Says of each whether it was done: `false`, and nothing
+    /// has changed, if the receipt is used or its time is over.
+    fn settle_all(
+        &self,
+        settlements: Vec<(Receipt, Settlement)>,
+        now: Tick,
+    ) -> Result<Vec<bool>, Self::Error>;
 
     /// Returns up to `n` receipts whose time is over and when it was, the earliest first. They are to be
     /// [`reap`](Store::reap)ed.
     fn overdue(&self, now: Tick, n: usize) -> Result<Vec<(Receipt, Tick)>, Self::Error>;
 
-    /// Does with an item whose receipt has run out what the policy says. `false`, and nothing has changed, if it has not,
-    /// or was reaped.
-    fn reap(&self, receipt: &Receipt, now: Tick, settlement: Settlement) -> Result<bool, Self::Error>;
+    /// Does with items whose receipts have run out, in this order, what the policy says. Says of each whether it was done:
+    /// `false`, and nothing has changed, if it has not run out, or was reaped.
+    fn reap(&self, settlements: Vec<(Receipt, Settlement)>, now: Tick) -> Result<Vec<bool>, Self::Error>;
 
     /// Returns when, after `now`, the next item becomes due or the next receipt runs out.
     fn next_change(&self, now: Tick) -> Result<Option<Tick>, Self::Error>;
@@ -66,28 +73,14 @@ pub trait Store: Send + Sync + 'static {
         drop(changed);
     }
 
-    /// Adds items, in this order, in one step.
-    ///
-    /// This is for a store to do. What is provided, here and for the batches below, makes a step of each, up to the first
-    /// that is refused.
-    fn push_all(&self, items: &[(&[u8], New)]) -> Result<Vec<ItemId>, Self::Error> {
-        items.iter().map(|(payload, new)| self.push(payload, new.clone())).collect()
+    /// [Adds](Store::push_all) an item.
+    fn push(&self, payload: &[u8], new: New) -> Result<ItemId, Self::Error> {
+        Ok(self.push_all(&[(payload, new)])?[0])
     }
 
-    /// [Settles](Store::settle) deliveries, in this order, in one step. Says of each what `settle` does.
-    fn settle_all(
-        &self,
-        settlements: Vec<(Receipt, Settlement)>,
-        now: Tick,
-    ) -> Result<Vec<bool>, Self::Error> {
-        let settle = |(receipt, settlement)| self.settle(&receipt, now, settlement);
-        settlements.into_iter().map(settle).collect()
-    }
-
-    /// [Reaps](Store::reap) deliveries, in this order, in one step. Says of each what `reap` does.
-    fn reap_all(&self, settlements: Vec<(Receipt, Settlement)>, now: Tick) -> Result<Vec<bool>, Self::Error> {
-        let reap = |(receipt, settlement)| self.reap(&receipt, now, settlement);
-        settlements.into_iter().map(reap).collect()
+    /// [Settles](Store::settle_all) a delivery.
+    fn settle(&self, receipt: &Receipt, now: Tick, settlement: Settlement) -> Result<bool, Self::Error> {
+        Ok(self.settle_all(vec![(*receipt, settlement)], now)?.contains(&true))
     }
 }
 
@@ -151,12 +144,14 @@ impl Changed {
         Changed(Arc::new(tell))
     }
 
-    /// Something may be taken from that time on. There may be room in flight, if it is [`Tick::ZERO`].
+    /// An item may be taken from then on: one that waits looks. For [`Tick::ZERO`], or any time that is past, it looks at once,
+    /// as it must when there is room in flight.
     pub fn due(&self, at: Tick) {
         (self.0)(Effect { makes_room: false, due: Some(at), runs_out: None });
     }
 
-    /// Something may run out then. Anything may have changed, if it is [`Tick::ZERO`].
+    /// A receipt may run out then: the queue looks for what has, and lets one that waits look. For [`Tick::ZERO`] it does so at
+    /// its next drive: this is for a store that does not know what has changed.
     pub fn runs_out(&self, at: Tick) {
         (self.0)(Effect { makes_room: false, due: None, runs_out: Some(at) });
     }
@@ -174,9 +169,7 @@ impl New {
     pub fn at(pushed: Tick) -> Self {
         New { pushed, due: Some(pushed), attempt: 0, delay: Duration::ZERO, failure: None }
     }
-}
 
-impl New {
     pub(crate) fn effect(&self) -> Effect {
         Effect { makes_room: false, due: self.due, runs_out: None }
     }

@@ -179,7 +179,7 @@ fn step<S: Store>(store: &S, n: u64, hands: &mut Vec<Receipt>) -> Result<(), S::
         6 => {
             let retry = Settlement::Retry { due: now, delay: Duration::from_millis(1), failure: failure() };
             let overdue = store.overdue(now, 3)?.into_iter();
-            store.reap_all(overdue.map(|(receipt, _)| (receipt, retry.clone())).collect(), now)?;
+            store.reap(overdue.map(|(receipt, _)| (receipt, retry.clone())).collect(), now)?;
         }
         7 => match store.dead_letters(None, 1)?.first() {
             Some(letter) if random.bool() => _ = store.redrive(letter.id, now)?,

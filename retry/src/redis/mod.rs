@@ -180,16 +180,6 @@ impl RedisStore {
         Ok(counted)
     }
 
-    fn settle_one(
-        &self,
-        receipt: &Receipt,
-        now: Tick,
-        is_over: bool,
-        settlement: Settlement,
-    ) -> Result<bool, RedisError> {
-        Ok(self.settle_some(&[(*receipt, settlement)], now, is_over)?.contains(&true))
-    }
-
     /// A payload that the server would not take breaks the connection, and nobody would know why.
     fn fits(&self, payload: &[u8]) -> Result<(), RedisError> {
         let (bytes, most) = (payload.len(), self.connections.max_bulk());
@@ -204,8 +194,24 @@ impl RedisStore {
 impl Store for RedisStore {
     type Error = RedisError;
 
-    fn push(&self, payload: &[u8], new: New) -> Result<ItemId, RedisError> {
-        Ok(self.push_all(&[(payload, new)])?[0])
+    fn push_all(&self, items: &[(&[u8], New)]) -> Result<Vec<ItemId>, RedisError> {
+        items.iter().try_for_each(|(payload, _)| self.fits(payload))?;
+        let mut ids = Vec::with_capacity(items.len());
+        let mut rest = items.iter().peekable();
+        while rest.peek().is_some() {
+            let mut call = self.scripts.call(&self.scripts.push);
+            let (mut count, mut bytes) = (0, 0);
+            while let Some((payload, new)) = rest.next_if(|_| count < ITEMS && bytes < BYTES) {
+                let due = new.due.map_or_else(String::new, |due| digits(due.as_u64()));
+                let failed = new.failure.as_ref().map_or_else(String::new, failure);
+                call.arg(payload).arg(digits(new.pushed.as_u64())).arg(due);
+                call.arg(new.attempt).arg(delay(new.delay)).arg(failed);
+                (count, bytes) = (count + 1, bytes + payload.len());
+            }
+            let some: Vec<u64> = self.run(&call)?;
+            ids.extend(some.into_iter().map(ItemId::from_u64));
+        }
+        Ok(ids)
     }
 
     fn take(
@@ -235,8 +241,12 @@ impl Store for RedisStore {
         Ok(taken)
     }
 
-    fn settle(&self, receipt: &Receipt, now: Tick, settlement: Settlement) -> Result<bool, RedisError> {
-        self.settle_one(receipt, now, false, settlement)
+    fn settle_all(
+        &self,
+        settlements: Vec<(Receipt, Settlement)>,
+        now: Tick,
+    ) -> Result<Vec<bool>, RedisError> {
+        self.settle_some(&settlements, now, false)
     }
 
     fn overdue(&self, now: Tick, n: usize) -> Result<Vec<(Receipt, Tick)>, RedisError> {
@@ -246,8 +256,8 @@ impl Store for RedisStore {
         Ok(overdue.into_iter().map(|(until, Given(receipt))| (receipt, Tick::new(until))).collect())
     }
 
-    fn reap(&self, receipt: &Receipt, now: Tick, settlement: Settlement) -> Result<bool, RedisError> {
-        self.settle_one(receipt, now, true, settlement)
+    fn reap(&self, settlements: Vec<(Receipt, Settlement)>, now: Tick) -> Result<Vec<bool>, RedisError> {
+        self.settle_some(&settlements, now, true)
     }
 
     fn next_change(&self, now: Tick) -> Result<Option<Tick>, RedisError> {
@@ -295,38 +305,6 @@ impl Store for RedisStore {
 
     fn watch(&self, changed: Changed) {
         self.watcher.tell(changed);
-    }
-
-    fn push_all(&self, items: &[(&[u8], New)]) -> Result<Vec<ItemId>, RedisError> {
-        items.iter().try_for_each(|(payload, _)| self.fits(payload))?;
-        let mut ids = Vec::with_capacity(items.len());
-        let mut rest = items.iter().peekable();
-        while rest.peek().is_some() {
-            let mut call = self.scripts.call(&self.scripts.push);
-            let (mut count, mut bytes) = (0, 0);
-            while let Some((payload, new)) = rest.next_if(|_| count < ITEMS && bytes < BYTES) {
-                let due = new.due.map_or_else(String::new, |due| digits(due.as_u64()));
-                let failed = new.failure.as_ref().map_or_else(String::new, failure);
-                call.arg(payload).arg(digits(new.pushed.as_u64())).arg(due);
-                call.arg(new.attempt).arg(delay(new.delay)).arg(failed);
-                (count, bytes) = (count + 1, bytes + payload.len());
-            }
-            let some: Vec<u64> = self.run(&call)?;
-            ids.extend(some.into_iter().map(ItemId::from_u64));
-        }
-        Ok(ids)
-    }
-
-    fn settle_all(
-        &self,
-        settlements: Vec<(Receipt, Settlement)>,
-        now: Tick,
-    ) -> Result<Vec<bool>, RedisError> {
-        self.settle_some(&settlements, now, false)
-    }
-
-    fn reap_all(&self, settlements: Vec<(Receipt, Settlement)>, now: Tick) -> Result<Vec<bool>, RedisError> {
-        self.settle_some(&settlements, now, true)
     }
 }
 

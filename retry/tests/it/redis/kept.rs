@@ -62,7 +62,8 @@ fn numbers_that_no_double_holds_are_kept() {
     let taken = store.take(Tick::new(ABOVE - 1), 9, 9, Tick::new(ABOVE)).unwrap();
     assert_eq!(taken.iter().map(|delivery| delivery.receipt.id()).collect::<Vec<_>>(), [early]);
     let early = taken[0].receipt;
-    assert!(!store.reap(&early, Tick::new(ABOVE - 1), Settlement::Done).unwrap(), "not over yet");
+    let reaped = store.reap(vec![(early, Settlement::Done)], Tick::new(ABOVE - 1)).unwrap();
+    assert_eq!(reaped, [false], "not over yet");
     assert!(!store.settle(&early, Tick::new(ABOVE), Settlement::Done).unwrap(), "over");
     assert!(store.settle(&early, Tick::new(ABOVE - 1), Settlement::Extend(Tick::MAX)).unwrap());
     assert_eq!(store.next_change(Tick::new(ABOVE)).unwrap(), Some(Tick::MAX));

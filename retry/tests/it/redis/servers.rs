@@ -169,7 +169,7 @@ fn a_server_that_is_full_refuses_pushes_and_lets_everything_leave() {
     assert!(store.settle(&taken[0].receipt, NOW, Settlement::Done).unwrap());
     assert!(store.settle(&taken[1].receipt, NOW, Settlement::Extend(NOW)).unwrap());
     assert_eq!(store.overdue(NOW, 9).unwrap().len(), 1);
-    assert!(store.reap(&taken[1].receipt, NOW, Settlement::Done).unwrap());
+    assert_eq!(store.reap(vec![(taken[1].receipt, Settlement::Done)], NOW).unwrap(), [true]);
     assert!(store.redrive(dead, NOW).unwrap());
     assert_eq!(store.take(NOW, 2, 9, Tick::new(9)).unwrap().len(), 1);
 }
