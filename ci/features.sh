@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The library with every set of its features, `std` off too; and that it leaves std alone where it says so. Its tests and
-# examples have all features, by a dev-dependency: see ci/lint.sh.
+# The library, and ixion-retry, with every set of their features, `std` off too; and that the library leaves std alone where it
+# says so. Its tests and examples have all features, by a dev-dependency: see ci/lint.sh.
 . "$(dirname "$0")/lib.sh"
 
 # Every set of features, but those that another one of them switches on. Not by cargo-hack, which names no package where it
@@ -8,18 +8,19 @@
 sets=$(cargo metadata --locked --no-deps --format-version 1 | python3 -c '
 import itertools, json, sys
 packages = json.load(sys.stdin)["packages"]
-features = next(it for it in packages if it["name"] == "ixion")["features"]
-def implied(name):
-    return {name}.union(*(implied(it) for it in features[name] if it in features))
-names = sorted(features.keys() - {"default"})
-sets = itertools.chain.from_iterable(itertools.combinations(names, n) for n in range(len(names) + 1))
-closed = {frozenset().union(*map(implied, it)) for it in sets}
-for names in sorted(map(sorted, closed), key=lambda it: (len(it), it)):
-    print(",".join(names))
+for package in "ixion", "ixion-retry":
+    features = next(it for it in packages if it["name"] == package)["features"]
+    def implied(name):
+        return {name}.union(*(implied(it) for it in features[name] if it in features))
+    names = sorted(features.keys() - {"default"})
+    sets = itertools.chain.from_iterable(itertools.combinations(names, n) for n in range(len(names) + 1))
+    closed = {frozenset().union(*map(implied, it)) for it in sets}
+    for names in sorted(map(sorted, closed), key=lambda it: (len(it), it)):
+        print(package, ",".join(names))
 ')
-while read -r set; do
-    echo "--- features: ${set:-none}"
-    cargo clippy --locked --quiet -p ixion --lib --no-default-features --features "$set" -- -D warnings
+while read -r package set; do
+    echo "--- features of $package: ${set:-none}"
+    cargo clippy --locked --quiet -p "$package" --lib --no-default-features --features "$set" -- -D warnings
 done <<<"$sets"
 
 echo "--- without std"

@@ -54,6 +54,6 @@ pub use redis::{RedisClock, RedisError, RedisStore};
 pub use store::{Changed, New, Settlement, Store};
 
 /// The code of the README is run as a test.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "redb", feature = "redis"))]
 #[doc = include_str!("../README.md")]
 mod readme {}
