@@ -1,8 +1,8 @@
 //! The file: what is in it after a restart, and what is no such file.
 
-use crate::queue::s;
+use crate::queue::{counts, s};
 use ixion::ManualClock;
-use ixion_retry::{Backoff, Counts, RedbStore, RetryQueue};
+use ixion_retry::{Backoff, RedbStore, RetryQueue};
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -17,11 +17,6 @@ fn file() -> (TempDir, PathBuf) {
 fn queue(file: &Path, clock: &ManualClock) -> RetryQueue<RedbStore> {
     let backoff = Backoff::fixed(s(5)).max_attempts(2);
     RetryQueue::builder(RedbStore::open(file).unwrap()).backoff(backoff).clock(clock.clone()).build()
-}
-
-fn counts(queue: &RetryQueue<RedbStore>) -> [usize; 3] {
-    let Counts { waiting, in_flight, dead, .. } = queue.counts().unwrap();
-    [waiting, in_flight, dead]
 }
 
 #[test]

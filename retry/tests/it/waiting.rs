@@ -1,6 +1,6 @@
 //! Takers that wait.
 
-use crate::queue::s;
+use crate::queue::{counts, s};
 use ixion::ManualClock;
 use ixion_retry::{Answer, Backoff, Delivery, MemoryStore, RetryQueue};
 use std::fmt::Debug;
@@ -129,13 +129,13 @@ fn a_taker_wakes_for_what_is_given_back_or_runs_out_at_once_and_nothing_spins() 
     let mut taken = queue.try_take(1, s(60)).unwrap().remove(0);
     for _ in 0..3 {
         attempts.push(taken.receipt.attempt());
-        let mut take = pin!(queue.take(1, s(0), s(100)));
+        let mut take = pin!(queue.take(1, s([60, 0, 0][attempts.len() - 1]), s(100)));
         assert!(poll_for(take.as_mut(), &woken).is_none());
         // By an extension of nothing, by a delay of nothing, and by a visibility of nothing.
         match attempts.len() {
             1 => assert!(queue.extend(&taken.receipt, s(0)).unwrap()),
-            2 => assert!(!queue.nack_after(&taken.receipt, s(0), "late").unwrap()),
-            _ => {}
+            2 => assert!(queue.nack_after(&taken.receipt, s(0), "no").unwrap()),
+            _ => assert!(!queue.ack(&taken.receipt).unwrap()),
         }
         queue.drive();
         let is_woken = woken.take() > 0;
@@ -283,8 +283,7 @@ fn all_that_threads_push_comes_to_threads_that_wait() {
             });
         }
     });
-    let counts = queue.counts().unwrap();
-    assert_eq!((counts.waiting, counts.in_flight, counts.dead), (0, 0, 0));
+    assert_eq!(counts(&queue), [0, 0, 0]);
 }
 
 /// One thread takes without a pause what two push, all of it due at once: nothing is left lying, and nothing comes twice.
@@ -320,8 +319,7 @@ fn what_two_threads_push_while_a_third_takes_comes_to_the_last() {
             left -= taken.len();
         }
     });
-    let counts = queue.counts().unwrap();
-    assert_eq!((counts.waiting, counts.in_flight, counts.dead), (0, 0, 0));
+    assert_eq!(counts(&queue), [0, 0, 0]);
 }
 
 /// While threads look without a pause for what has run out, nothing of what others push is given out before its time, and
