@@ -5,7 +5,9 @@ mod demo;
 mod relay;
 
 use lexopt::prelude::{Long, Short, Value, ValueExt};
+use std::error::Error;
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 const HELP: &str = "\
@@ -36,6 +38,9 @@ const NO_RELAY: &str =
     "this program was built without the relay, which needs librdkafka. To build it with that:
 cargo run --release -p ixion-retry --features relay -- relay --config FILE";
 
+/// Why the program has failed.
+type Failure = Box<dyn Error + Send + Sync>;
+
 /// What is to be done.
 enum Command {
     Help,
@@ -55,11 +60,11 @@ fn main() -> ExitCode {
         }
     };
     let result = match command {
-        Command::Help => demo::say(HELP),
+        Command::Help => say(HELP),
         Command::Demo(plan) => demo::run(&plan),
         Command::Work(work) => demo::work(&work),
         #[cfg(feature = "relay")]
-        Command::Relay(None) => demo::say(relay::HELP),
+        Command::Relay(None) => say(relay::HELP),
         #[cfg(feature = "relay")]
         Command::Relay(Some(options)) => relay::relay(&options),
     };
@@ -70,6 +75,13 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Writes to the standard output.
+fn say(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
 }
 
 fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, lexopt::Error> {

@@ -1,6 +1,6 @@
 //! What the queue has promised to the workers, and whether it was kept.
 
-use crate::demo::Verdict;
+use crate::Failure;
 use crate::demo::place::{Job, MAX_ATTEMPTS, Patience};
 use crate::demo::work::{Fate, PUSHERS, fate, item_of};
 use ixion_retry::{RetryQueue, Store};
@@ -206,7 +206,7 @@ impl Entry {
 pub(super) struct Audit<'a>(pub(super) &'a mut Ledger);
 
 impl Job for Audit<'_> {
-    fn run<S: Store>(self, queue: &RetryQueue<S>, patience: Patience) -> Verdict {
+    fn run<S: Store>(self, queue: &RetryQueue<S>, patience: Patience) -> Result<(), Failure> {
         let counts = patience.with(|| queue.counts())?;
         if counts.waiting + counts.in_flight > 0 {
             self.0.faults.push(format!("{counts:?} when all was done"));

@@ -7,18 +7,16 @@ mod ledger;
 mod place;
 mod work;
 
+use crate::{Failure, say};
 use ledger::{Audit, Ledger};
 pub(crate) use place::Place;
-use std::error::Error;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 use work::TAKERS;
 pub(crate) use work::{Work, work};
-
-type Verdict = Result<(), Box<dyn Error + Send + Sync>>;
 
 /// What the demo does.
 #[derive(Clone, Debug)]
@@ -83,15 +81,8 @@ impl Plan {
     }
 }
 
-/// Writes to the standard output.
-pub(crate) fn say(text: &str) -> Verdict {
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    Ok(out.flush()?)
-}
-
 /// Runs the demo.
-pub(crate) fn run(plan: &Plan) -> Verdict {
+pub(crate) fn run(plan: &Plan) -> Result<(), Failure> {
     let folder = tempfile::tempdir()?;
     let place = plan.store.clone().unwrap_or_else(|| Place::File(folder.path().join("queue.redb")));
     let workers = plan.workers.unwrap_or(place.workers().0);
@@ -117,7 +108,7 @@ impl<'a> Workers<'a> {
     }
 
     /// Lets them work, and kills them, until all is done.
-    fn run(&mut self) -> Verdict {
+    fn run(&mut self) -> Result<(), Failure> {
         for number in 0..self.running.len() {
             self.start(number)?;
         }
@@ -180,7 +171,7 @@ impl<'a> Workers<'a> {
         Ok(())
     }
 
-    fn has_ended(&mut self, number: usize) -> Verdict {
+    fn has_ended(&mut self, number: usize) -> Result<(), Failure> {
         let Some(mut worker) = self.running[number].take() else { return Ok(()) };
         let status = worker.child.wait()?;
         // One that was killed has no code.

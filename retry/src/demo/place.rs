@@ -1,6 +1,6 @@
 //! Where the demo's queue is kept.
 
-use crate::demo::Verdict;
+use crate::Failure;
 use ixion_retry::{Backoff, Builder, Jitter, RedbStore, RedisStore, RetryQueue, Store};
 use redis::{Commands, ConnectionAddr, IntoConnectionInfo, RedisResult, ScanOptions};
 use std::ffi::OsString;
@@ -27,7 +27,7 @@ pub(crate) struct Redis {
 
 /// What is done with the queue of a place, whatever keeps it.
 pub(super) trait Job {
-    fn run<S: Store>(self, queue: &RetryQueue<S>, patience: Patience) -> Verdict;
+    fn run<S: Store>(self, queue: &RetryQueue<S>, patience: Patience) -> Result<(), Failure>;
 }
 
 /// For how long a step that the store has refused is made again.
@@ -84,7 +84,7 @@ impl Place {
     }
 
     /// Opens it and does the job.
-    pub(super) fn open(&self, patience: Patience, job: impl Job) -> Verdict {
+    pub(super) fn open(&self, patience: Patience, job: impl Job) -> Result<(), Failure> {
         match self {
             Place::File(path) => {
                 let store = patience.with(|| RedbStore::open(path)).map_err(|error| self.says(&error))?;
@@ -99,7 +99,7 @@ impl Place {
     }
 
     /// Looks whether it can be had, and is nobody's.
-    pub(super) fn check(&self) -> Verdict {
+    pub(super) fn check(&self) -> Result<(), Failure> {
         match self {
             Place::File(path) if path.try_exists()? => {
                 Err(self.says(&"it is there already; the demo makes a file of its own"))
@@ -116,7 +116,7 @@ impl Place {
         }
     }
 
-    fn says(&self, error: &dyn fmt::Display) -> Box<dyn std::error::Error + Send + Sync> {
+    fn says(&self, error: &dyn fmt::Display) -> Failure {
         format!("{self}: {error}").into()
     }
 }
@@ -139,7 +139,7 @@ impl Redis {
 struct Look;
 
 impl Job for Look {
-    fn run<S: Store>(self, queue: &RetryQueue<S>, _: Patience) -> Verdict {
+    fn run<S: Store>(self, queue: &RetryQueue<S>, _: Patience) -> Result<(), Failure> {
         Ok(queue.counts().map(drop)?)
     }
 }
@@ -165,7 +165,7 @@ impl Patience {
     }
 }
 
-fn start<S: Store>(builder: Builder<S>) -> Result<RetryQueue<S>, Box<dyn std::error::Error + Send + Sync>> {
+fn start<S: Store>(builder: Builder<S>) -> Result<RetryQueue<S>, Failure> {
     let backoff = Backoff::exponential(Duration::from_millis(20), 2.0, Duration::from_millis(200))?;
     let backoff = backoff.jitter(Jitter::Equal).max_attempts(MAX_ATTEMPTS);
     // Whoever has made a step that was refused says so.

@@ -1,7 +1,8 @@
 //! The worker's part of the demo.
 
+use crate::demo::Plan;
 use crate::demo::place::{Job, Patience, Place};
-use crate::demo::{Plan, Verdict, say};
+use crate::{Failure, say};
 use ixion_retry::{Answer, Delivery, ItemId, RetryQueue, Store};
 use std::io;
 use std::thread::{self, ScopedJoinHandle};
@@ -49,12 +50,12 @@ pub(super) fn fate(item: u64, seed: u64, attempt: u32) -> Fate {
 }
 
 /// The worker's part. It returns when all items are done or dead.
-pub(crate) fn work(work: &Work) -> Verdict {
+pub(crate) fn work(work: &Work) -> Result<(), Failure> {
     work.place.open(work.place.patience(), work)
 }
 
 impl Job for &Work {
-    fn run<S: Store>(self, queue: &RetryQueue<S>, patience: Patience) -> Verdict {
+    fn run<S: Store>(self, queue: &RetryQueue<S>, patience: Patience) -> Result<(), Failure> {
         thread::scope(|scope| {
             let push = |from| self.push(queue, patience, from);
             let missing = self.from.iter().filter(|from| **from < self.plan.items);
@@ -68,7 +69,7 @@ impl Job for &Work {
 }
 
 impl Work {
-    fn push<S: Store>(&self, queue: &RetryQueue<S>, patience: Patience, from: u64) -> Verdict {
+    fn push<S: Store>(&self, queue: &RetryQueue<S>, patience: Patience, from: u64) -> Result<(), Failure> {
         let mut missing = (from..self.plan.items).step_by(self.plan.workers.unwrap_or(1) * PUSHERS);
         loop {
             let items: Vec<u64> = missing.by_ref().take(self.batch).collect();
@@ -82,7 +83,7 @@ impl Work {
         }
     }
 
-    fn take<S: Store>(&self, queue: &RetryQueue<S>, patience: Patience) -> Verdict {
+    fn take<S: Store>(&self, queue: &RetryQueue<S>, patience: Patience) -> Result<(), Failure> {
         loop {
             let taken =
                 patience.with(|| queue.take_blocking(self.batch, VISIBILITY, Duration::from_secs(60)))?;
@@ -116,7 +117,7 @@ impl Work {
     }
 
     /// Waits until there is nothing more to be done.
-    fn wait<S: Store>(&self, queue: &RetryQueue<S>, patience: Patience) -> Verdict {
+    fn wait<S: Store>(&self, queue: &RetryQueue<S>, patience: Patience) -> Result<(), Failure> {
         if self.stays {
             // It ends with whoever would kill it.
             io::copy(&mut io::stdin(), &mut io::sink())?;
@@ -133,15 +134,15 @@ impl Work {
 }
 
 /// Says the same of some.
-fn say_all(word: &str, of: &[Line]) -> Verdict {
+fn say_all(word: &str, of: &[Line]) -> Result<(), Failure> {
     let lines: String =
         of.iter().map(|Line(item, id, attempt)| format!("{word} {item} {id} {attempt}\n")).collect();
     say(&lines)
 }
 
 /// Waits for threads that do the same, and returns the first of their errors.
-fn all(threads: Vec<ScopedJoinHandle<'_, Verdict>>) -> Verdict {
-    let ends: Vec<Verdict> = threads
+fn all(threads: Vec<ScopedJoinHandle<'_, Result<(), Failure>>>) -> Result<(), Failure> {
+    let ends: Vec<Result<(), Failure>> = threads
         .into_iter()
         .map(|thread| thread.join().unwrap_or_else(|_| Err("a thread has panicked".into())))
         .collect();

@@ -2,9 +2,9 @@
 
 use super::desk::Standing;
 use super::record::Cause;
+use crate::Failure;
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
-use std::error::Error;
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ const BOUNDS: [f64; 15] =
     [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0, 600.0];
 
 /// Serves the metrics. Returns where: a port of 0 becomes a free one.
-pub(crate) fn serve(address: SocketAddr) -> Result<SocketAddr, Box<dyn Error + Send + Sync>> {
+pub(crate) fn serve(address: SocketAddr) -> Result<SocketAddr, Failure> {
     // The exporter does not say which port it got, so it is given one that is known to be free.
     let address = TcpListener::bind(address)?.local_addr()?;
     let lag = Matcher::Full(LAG.to_owned());

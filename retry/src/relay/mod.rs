@@ -14,12 +14,10 @@ mod record;
 mod run;
 mod trouble;
 
+use crate::{Failure, say};
 use config::Config;
-use std::error::Error;
 use std::io::{self, Write};
 use std::path::Path;
-
-type Verdict = Result<(), Box<dyn Error + Send + Sync>>;
 
 /// What is asked of the relay.
 #[derive(Debug)]
@@ -42,18 +40,11 @@ impl Options {
 }
 
 /// Runs the relay until a signal ends it.
-pub(crate) fn relay(options: &Options) -> Verdict {
+pub(crate) fn relay(options: &Options) -> Result<(), Failure> {
     match options.is_check {
         true => say(&options.config.effective(kafka::defaults())),
         false => run::run(&options.config),
     }
-}
-
-/// Writes to the standard output.
-fn say(text: &str) -> Verdict {
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    Ok(out.flush()?)
 }
 
 /// Writes a line to the standard output, if somebody reads it: the relay goes on without.

@@ -4,7 +4,8 @@ use super::config::Config;
 use super::desk::{Desk, Standing};
 use super::kafka::{self, Reader, Reading, Report, Writer, Writing};
 use super::record::{Place, Rules};
-use super::{Verdict, complain, figures, note};
+use super::{complain, figures, note};
+use crate::Failure;
 use rdkafka::consumer::Consumer;
 use rdkafka::error::{KafkaError, KafkaResult};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -48,7 +49,7 @@ struct Relay<'a> {
 }
 
 /// Relays until a signal.
-pub(crate) fn run(config: &Config) -> Verdict {
+pub(crate) fn run(config: &Config) -> Result<(), Failure> {
     kafka::hush();
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGINT] {
@@ -112,7 +113,7 @@ impl<'a> Relay<'a> {
         })
     }
 
-    fn turn_until(&mut self, stop: &AtomicBool, interval: Duration) -> Verdict {
+    fn turn_until(&mut self, stop: &AtomicBool, interval: Duration) -> Result<(), Failure> {
         let mut progress = Progress::new(interval);
         let mut last = Instant::now();
         while !stop.load(Ordering::Relaxed) {
