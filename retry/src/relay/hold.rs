@@ -14,6 +14,7 @@ use ixion::{Clock, DelayedOperation, Outcome, Purgatory};
 use ixion_retry::Backoff;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
+use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -116,6 +117,8 @@ struct Books {
     restored: VecDeque<Range<u64>>,
     /// What the broker has.
     committed: Option<(u64, String)>,
+    /// Whether there may be more to commit: else nobody looks through all that is held.
+    has_changed: bool,
     /// How often a note was too long, each time for one of half the length.
     halvings: u32,
 }
@@ -269,6 +272,7 @@ impl<C: Clock + Clone + 'static> Hold<C> {
     pub(crate) fn not_committed(&mut self, place: &Place, is_too_long: bool) {
         if let Some(books) = self.books.get_mut(place) {
             books.committed = None;
+            books.has_changed = true;
             if is_too_long {
                 books.halvings += 1;
             }
@@ -362,6 +366,7 @@ impl Books {
         self.next = committed.as_ref().map(|(offset, _)| *offset);
         self.restored = committed.iter().flat_map(|(offset, note)| commit::read(*offset, note)).collect();
         self.committed = committed;
+        self.has_changed = false;
     }
 
     /// Enters that this offset is read. Returns whether its record was done before the assignment.
@@ -372,6 +377,7 @@ impl Books {
             self.restored.clear();
         }
         self.next = Some(offset.saturating_add(1));
+        self.has_changed = true;
         // Offsets rise, so what lies below is over.
         while self.restored.pop_front_if(|range| range.end <= offset).is_some() {}
         self.restored.front().is_some_and(|range| range.contains(&offset))
@@ -381,12 +387,13 @@ impl Books {
     fn finish(&mut self, parcel: &Parcel) {
         if self.unfinished.get(&parcel.record.offset) == Some(&parcel.number) {
             self.unfinished.remove(&parcel.record.offset);
+            self.has_changed = true;
         }
     }
 
     /// What is to be committed, if it is not what the broker has.
     fn commit(&mut self, place: &Place) -> Option<Commit> {
-        let next = self.next?;
+        let next = self.next.filter(|_| mem::take(&mut self.has_changed))?;
         let offset = self.unfinished.first_key_value().map_or(next, |(lowest, _)| *lowest);
         let mut done = commit::between(self.unfinished.keys().copied(), offset, next);
         done.extend(
