@@ -2,15 +2,17 @@
 
 #[cfg(test)]
 mod cuts;
+#[cfg(test)]
+mod full;
 
 use crate::books::{Index, Item, Look, State, Tables, Transact};
 use crate::item::{Failure, ItemId};
 use ixion::Tick;
-use parking_lot::Mutex;
+use parking_lot::{MappedRwLockReadGuard, Mutex, RwLock, RwLockReadGuard};
 use redb::backends::FileBackend;
 use redb::{
-    Database, Key, ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable, ReadableTableMetadata,
-    Table, TableDefinition, Value, WriteTransaction,
+    Database, DatabaseError, Key, ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable,
+    ReadableTableMetadata, Table, TableDefinition, Value, WriteTransaction,
 };
 use std::error::Error;
 use std::fmt;
@@ -19,7 +21,7 @@ use std::fs::File;
 use std::io;
 use std::mem;
 use std::ops::Bound;
-use std::path::Path;
+use std::path::{self, Path};
 use std::sync::Arc;
 use std::sync::mpsc::{self, SyncSender};
 use std::time::Duration;
@@ -30,10 +32,15 @@ use std::time::Duration;
 /// threads ask for meanwhile are made together and synced once: so throughput grows with the threads, and with the
 /// items of a [`try_take`](crate::RetryQueue::try_take). They are made together or not at all: all have the same error then.
 ///
+/// A disk that is full refuses what would need more room, and the store goes on: what fits is made. After any other error of the
+/// disk nothing is made until the file is opened anew: what was written and not synced may be lost without a word.
+///
 /// redb was chosen and not a log-structured tree, because a queue deletes at its front, where such a tree has to go through
 /// what was deleted before.
 pub struct RedbStore {
-    database: Database,
+    /// `None`: the disk was full. redb makes nothing more then, before it is opened again.
+    database: RwLock<Option<Database>>,
+    reopen: Reopen,
     group: Mutex<Group>,
 }
 
@@ -67,6 +74,8 @@ enum Word {
 /// The part of the thread that makes the steps of others. When it is over another has it, also after a panic.
 struct Leading<'a>(&'a RedbStore);
 
+type Reopen = Box<dyn Fn() -> Result<Database, DatabaseError> + Send + Sync>;
+
 type Make = Box<dyn FnOnce(&WriteTransaction) -> Result<(), RedbError> + Send>;
 
 type Place = (u64, u64);
@@ -90,14 +99,14 @@ impl RedbStore {
     ///
     /// It cannot be read or written, is no file of redb's, or is open already.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, RedbError> {
-        let path = path.as_ref();
+        let path = path::absolute(path)?;
         if !path.try_exists()? {
-            make_file(path)?;
+            make_file(&path)?;
         }
-        Self::on(Database::create(path)?)
+        Self::on(Database::create(&path)?, Box::new(move || Database::open(&path)))
     }
 
-    fn on(database: Database) -> Result<Self, RedbError> {
+    fn on(database: Database, reopen: Reopen) -> Result<Self, RedbError> {
         let transaction = database.begin_write()?;
         // So that a reader finds them.
         transaction.open(LAST_ID)?;
@@ -108,7 +117,21 @@ impl RedbStore {
             transaction.open(index)?;
         }
         transaction.commit()?;
-        Ok(RedbStore { database, group: Mutex::default() })
+        Ok(RedbStore { database: RwLock::new(Some(database)), reopen, group: Mutex::default() })
+    }
+
+    fn database(&self) -> Result<MappedRwLockReadGuard<'_, Database>, RedbError> {
+        loop {
+            if let Ok(database) = RwLockReadGuard::try_map(self.database.read(), Option::as_ref) {
+                return Ok(database);
+            }
+            let mut database = self.database.write();
+            if database.is_none() {
+                // Its close gives back by how much the step that was refused has made the file longer.
+                drop((self.reopen)()?);
+                *database = Some((self.reopen)()?);
+            }
+        }
     }
 
     /// Makes all steps that wait, in one transaction. Those who come meanwhile find a leader, and are the next group.
@@ -117,12 +140,16 @@ impl RedbStore {
         let steps = mem::take(&mut self.group.lock().steps);
         let (makes, tells): (Vec<_>, Vec<_>) = steps.into_iter().map(|step| (step.make, step.tell)).unzip();
         let end = self.make_all(makes);
+        if end.as_ref().is_err_and(RedbError::is_full) {
+            *self.database.write() = None;
+        }
         // A thread that waits does not go.
         tells.into_iter().for_each(|tell| _ = tell.send(Word::Made(end.clone())));
     }
 
     fn make_all(&self, makes: Vec<Make>) -> Result<(), RedbError> {
-        let transaction = self.database.begin_write()?;
+        let database = self.database()?;
+        let transaction = database.begin_write()?;
         for make in makes {
             make(&transaction)?;
         }
@@ -189,7 +216,8 @@ impl Transact for RedbStore {
     }
 
     fn read<R>(&self, step: impl FnOnce(&Self::Reading<'_>) -> Result<R, RedbError>) -> Result<R, RedbError> {
-        step(&Opened(&self.database.begin_read()?))
+        let database = self.database()?;
+        step(&Opened(&database.begin_read()?))
     }
 }
 
@@ -361,6 +389,14 @@ fn from_stored((state, at, pushed, attempt, delivery, round, seconds, nanos): St
 impl fmt::Debug for RedbStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedbStore").finish_non_exhaustive()
+    }
+}
+
+impl RedbError {
+    fn is_full(&self) -> bool {
+        use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        let redb::Error::Io(error) = &*self.0 else { return false };
+        matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
     }
 }
 

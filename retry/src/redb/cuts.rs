@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// A disk that remembers all that was done with it.
 #[derive(Clone, Debug, Default)]
-struct Disk(Arc<Mutex<Tape>>);
+pub(super) struct Disk(Arc<Mutex<Tape>>);
 
 #[derive(Debug, Default)]
 struct Tape {
@@ -26,6 +26,8 @@ struct Tape {
     deeds: Vec<Deed>,
     /// Does not sync.
     lies: bool,
+    /// Why it writes nothing.
+    fault: Option<io::ErrorKind>,
 }
 
 #[derive(Clone, Debug)]
@@ -54,9 +56,16 @@ impl Disk {
         Disk(Arc::new(Mutex::new(Tape { bytes, ..Tape::default() })))
     }
 
-    fn open(&self) -> Result<RedbStore, String> {
-        let database = Builder::new().create_with_backend(self.clone()).map_err(|error| error.to_string())?;
-        RedbStore::on(database).map_err(|error| error.to_string())
+    pub(super) fn open(&self) -> Result<RedbStore, String> {
+        let disk = self.clone();
+        let open = move || Builder::new().create_with_backend(disk.clone());
+        let database = open().map_err(|error| error.to_string())?;
+        RedbStore::on(database, Box::new(open)).map_err(|error| error.to_string())
+    }
+
+    /// From now on it writes nothing, for this reason, or all again.
+    pub(super) fn fail(&self, fault: Option<io::ErrorKind>) {
+        self.0.lock().fault = fault;
     }
 
     fn do_to(&self, deed: Deed) {
@@ -91,6 +100,9 @@ impl StorageBackend for Disk {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        if let Some(fault) = self.0.lock().fault {
+            return Err(fault.into());
+        }
         self.do_to(Deed::Write(usize::try_from(offset).unwrap(), data.to_vec()));
         Ok(())
     }
