@@ -69,6 +69,11 @@ fn a_step_whose_answer_is_lost_is_an_error_and_was_made_once() {
         error
     };
 
+    // The server knows the scripts: a step that finds them missing is not made before they are sent.
+    store.push(b"x", New::at(NOW)).unwrap();
+    let taken = store.take(NOW, 9, 9, Tick::new(9)).unwrap();
+    assert!(store.settle(&taken[0].receipt, NOW, Settlement::Done).unwrap());
+
     let error = cut(&|| store.push(b"x", New::at(NOW)).unwrap_err());
     assert!(error.is_unanswered() && error.to_string().contains("may have been made"), "{error}");
     assert_eq!(store.counts().unwrap().waiting, 1);
