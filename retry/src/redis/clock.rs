@@ -82,7 +82,7 @@ fn measure(local: SystemClock, connection: &mut Connection) -> RedisResult<(Dura
     let sent = local.elapsed();
     let (seconds, micros): (u64, u64) = redis::cmd("TIME").query(connection)?;
     let received = local.elapsed();
-    Ok((sent, Duration::from_secs(seconds) + Duration::from_micros(micros), received))
+    Ok((sent, Duration::from_secs(seconds).saturating_add(Duration::from_micros(micros)), received))
 }
 
 fn nanos(duration: Duration) -> u64 {

@@ -22,7 +22,7 @@ use connections::Connections;
 use error::Fault;
 use fitness::Fitness;
 use ixion::Tick;
-use redis::{FromRedisValue, ScriptInvocation};
+use redis::{ErrorKind, FromRedisValue, ScriptInvocation};
 use scripts::{Given, Noted, Scripts, delay, digits, failure};
 use std::fmt;
 use std::sync::Arc;
@@ -140,6 +140,19 @@ impl RedisStore {
         self.connections.run(|connection| call.invoke(connection))
     }
 
+    /// Makes a step that has so many answers: others are none of its script's.
+    fn run_for<R: FromRedisValue>(
+        &self,
+        call: &ScriptInvocation<'_>,
+        n: usize,
+    ) -> Result<Vec<R>, RedisError> {
+        self.connections.run(|connection| {
+            let answers: Vec<R> = call.invoke(connection)?;
+            let all = (answers.len() == n).then_some(answers);
+            all.ok_or((ErrorKind::UnexpectedReturnType, "not as many answers as were asked for").into())
+        })
+    }
+
     fn take_some(
         &self,
         now: Tick,
@@ -154,7 +167,7 @@ impl RedisStore {
         if let Ok(next) = next.parse() {
             self.watcher.learn(|changed| changed.due(Tick::new(next)));
         }
-        let has_more = is_cut || taken.len() == n;
+        let has_more = !taken.is_empty() && (is_cut || taken.len() == n);
         let delivery = |(Given(receipt), payload)| Delivery { payload, receipt };
         Ok((taken.into_iter().map(delivery).collect(), has_more))
     }
@@ -175,7 +188,7 @@ impl RedisStore {
                 call.arg(digits(receipt.id.as_u64())).arg(receipt.delivery);
                 call.arg(digits(receipt.pushed.as_u64())).arg(what).arg(at).arg(delay).arg(failure);
             }
-            counted.extend(self.run::<Vec<bool>>(&call)?);
+            counted.extend(self.run_for::<bool>(&call, some.len())?);
         }
         Ok(counted)
     }
@@ -208,8 +221,7 @@ impl Store for RedisStore {
                 call.arg(new.attempt).arg(delay(new.delay)).arg(failed);
                 (count, bytes) = (count + 1, bytes + payload.len());
             }
-            let some: Vec<u64> = self.run(&call)?;
-            ids.extend(some.into_iter().map(ItemId::from_u64));
+            ids.extend(self.run_for(&call, count)?.into_iter().map(ItemId::from_u64));
         }
         Ok(ids)
     }
@@ -274,7 +286,7 @@ impl Store for RedisStore {
             let mut call = self.scripts.call(&self.scripts.dead);
             call.arg(after.map_or_else(String::new, |id| digits(id.as_u64()))).arg(some).arg(BYTES);
             let (is_cut, found): (bool, Vec<(u64, u32, Vec<u8>, Vec<Noted>)>) = self.run(&call)?;
-            let has_more = is_cut || found.len() == some;
+            let has_more = !found.is_empty() && (is_cut || found.len() == some);
             letters.extend(found.into_iter().map(|(id, attempts, payload, history)| DeadLetter {
                 id: ItemId::from_u64(id),
                 payload,

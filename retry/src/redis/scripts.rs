@@ -124,7 +124,8 @@ impl FromRedisValue for Noted {
 
 fn read_delay(delay: &str) -> Option<Duration> {
     let (seconds, nanos) = delay.split_once('.')?;
-    Some(Duration::new(seconds.parse().ok()?, nanos.parse().ok()?))
+    let nanos = nanos.parse().ok().filter(|nanos| *nanos < 1_000_000_000)?;
+    Some(Duration::new(seconds.parse().ok()?, nanos))
 }
 
 fn read_failure(noted: &str) -> Option<Failure> {
@@ -160,6 +161,7 @@ mod tests {
     #[test]
     fn what_no_store_has_written_is_refused() {
         assert_eq!((read_delay("1"), read_delay("1.x"), read_failure("1 2 3")), (None, None, None));
+        assert_eq!(read_delay("18446744073709551615.1000000000"), None, "no duration");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use super::server;
 use ixion::Tick;
 use ixion_redis_server::{Cluster, Server};
 use ixion_retry::{New, RedisError, RedisStore, Settlement, Store};
+use parking_lot::Mutex;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -13,20 +14,25 @@ use std::thread;
 
 const NOW: Tick = Tick::new(5);
 
-/// Stands before a server, and lets it hear everything. While `cuts` is set, whatever it answers is lost, with the connection.
+/// Stands before a server, and lets it hear everything. While `cuts` is set, whatever it answers is lost, with the connection; while
+/// `lie` is, that is said instead.
 struct Proxy {
     address: SocketAddr,
     cuts: Arc<AtomicBool>,
+    lie: Lie,
 }
+
+type Lie = Arc<Mutex<Option<&'static [u8]>>>;
 
 impl Proxy {
     fn start(server: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (address, cuts) = (listener.local_addr().unwrap(), Arc::new(AtomicBool::new(false)));
-        let proxy = Proxy { address, cuts: Arc::clone(&cuts) };
+        let lie = Lie::default();
+        let proxy = Proxy { address, cuts: Arc::clone(&cuts), lie: Arc::clone(&lie) };
         let serve = move || {
             for client in listener.incoming().flatten() {
-                let _ = pass_on(client, server, &cuts);
+                let _ = pass_on(client, server, &cuts, &lie);
             }
         };
         thread::Builder::new().spawn(serve).unwrap();
@@ -38,19 +44,19 @@ impl Proxy {
     }
 }
 
-fn pass_on(mut client: TcpStream, server: SocketAddr, cuts: &Arc<AtomicBool>) -> io::Result<()> {
+fn pass_on(mut client: TcpStream, server: SocketAddr, cuts: &Arc<AtomicBool>, lie: &Lie) -> io::Result<()> {
     let mut upstream = TcpStream::connect(server)?;
     let (mut from, mut to) = (client.try_clone()?, upstream.try_clone()?);
     thread::Builder::new().spawn(move || {
         let _ = io::copy(&mut from, &mut to);
         let _ = to.shutdown(Shutdown::Both);
     })?;
-    let cuts = Arc::clone(cuts);
+    let (cuts, lie) = (Arc::clone(cuts), Arc::clone(lie));
     thread::Builder::new().spawn(move || {
         let mut bytes = [0; 4096];
         while let Ok(n @ 1..) = upstream.read(&mut bytes)
             && !cuts.load(Ordering::Relaxed)
-            && client.write_all(&bytes[..n]).is_ok()
+            && client.write_all(lie.lock().unwrap_or(&bytes[..n])).is_ok()
         {}
         let _ = client.shutdown(Shutdown::Both);
         let _ = upstream.shutdown(Shutdown::Both);
@@ -82,6 +88,36 @@ fn a_step_whose_answer_is_lost_is_an_error_and_was_made_once() {
     assert!(cut(&|| store.settle(&receipt, NOW, Settlement::Done).unwrap_err()).is_unanswered());
     assert_eq!(store.counts().unwrap().in_flight, 0);
     assert!(!store.settle(&receipt, NOW, Settlement::Done).unwrap(), "it was done");
+}
+
+#[test]
+fn what_no_script_answers_is_an_error() {
+    let proxy = Proxy::start(server().address());
+    let store = proxy.open();
+    store.push(b"x", New::at(NOW)).unwrap();
+    let receipt = store.take(NOW, 1, 9, Tick::new(9)).unwrap()[0].receipt;
+    let told = |lie, step: &dyn Fn() -> Result<usize, RedisError>| {
+        store.counts().unwrap(); // it is connected
+        *proxy.lie.lock() = Some(lie);
+        let answer = step();
+        *proxy.lie.lock() = None;
+        answer
+    };
+    let refused = |lie, step: &dyn Fn() -> Result<usize, RedisError>| {
+        let error = told(lie, step).unwrap_err();
+        assert!(error.is_unanswered(), "{error}");
+    };
+    let two = [(&b"a"[..], New::at(NOW)), (b"b", New::at(NOW))];
+    for fewer_or_more in [&b"*0\r\n"[..], b"$-1\r\n", b"*3\r\n:1\r\n:1\r\n:1\r\n"] {
+        refused(fewer_or_more, &|| store.push(b"x", New::at(NOW)).map(|_| 1));
+        refused(fewer_or_more, &|| store.push_all(&two).map(|ids| ids.len()));
+        refused(fewer_or_more, &|| store.settle(&receipt, NOW, Settlement::Done).map(usize::from));
+    }
+    // There is more, and it was nothing: one could ask for ever.
+    let take = || store.take(NOW, 9, 9, NOW).map(|taken| taken.len());
+    let dead = || store.dead_letters(None, 9).map(|letters| letters.len());
+    assert_eq!(told(b"*3\r\n$0\r\n\r\n:1\r\n*0\r\n", &take).unwrap(), 0);
+    assert_eq!(told(b"*2\r\n:1\r\n*0\r\n", &dead).unwrap(), 0);
 }
 
 #[test]
