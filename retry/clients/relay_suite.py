@@ -332,6 +332,22 @@ def _():
     return on_time(scene, reader, lambda one: due_of[one.value().split()[0]](one.value()))
 
 
+@scenario("a partition that was full goes on when there is room for one, whenever the others are due")
+def _():
+    scene, long = Scene([100]), int(now_ms()) + 3_600_000
+    with scene.relay(max_in_flight=16) as relay:
+        relay.says("assigned")
+        soon = int(now_ms()) + 1500
+        dues = [soon, *[long] * 15]
+        scene.forward([(None, b"%d" % n, [("retry-due", b"%d" % due)]) for n, due in enumerate(dues)])
+        scene.forward([(None, b"behind %d" % n, None) for n in range(2)])
+        reader = scene.reader()
+        came = [one.value() for one in reader.exactly(3)]
+        demand(came == [b"0", b"behind 0", b"behind 1"], f"they came as {came}")
+        demand(now_ms() >= soon, "it was never full")
+    return f"the last came {reader.came[-1] - soon:.0f} ms after there was room"
+
+
 @scenario("one relay reads several topics, and takes other names for the headers")
 def _():
     scene, other = Scene([50]), Scene()

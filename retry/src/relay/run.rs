@@ -10,7 +10,7 @@ use rdkafka::consumer::Consumer;
 use rdkafka::error::{KafkaError, KafkaResult};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender};
 use std::sync::{Arc, mpsc};
@@ -28,6 +28,8 @@ const LOOK: Duration = Duration::from_secs(1);
 /// So long a full partition of which most is on its way is not paused, and nothing is read: pausing drops what the client has
 /// fetched ahead.
 const STALL: Duration = Duration::from_millis(200);
+/// So long one that is paused waits for much room. Then little is enough: what it holds may be due in hours.
+const PAUSE: Duration = Duration::from_secs(1);
 /// How long the end waits for what is being sent.
 const LAST: Duration = Duration::from_secs(10);
 /// Lines of progress under each head.
@@ -43,7 +45,8 @@ struct Relay<'a> {
     /// For records that were too large for a batch with others.
     alone: Writer,
     desk: Arc<Desk>,
-    paused: BTreeSet<Place>,
+    /// Partitions that are paused, and since when.
+    paused: BTreeMap<Place, Instant>,
     /// Those that are full and not paused, and since when.
     full: BTreeMap<Place, Instant>,
 }
@@ -108,7 +111,7 @@ impl<'a> Relay<'a> {
             config,
             reports: sender,
             desk,
-            paused: BTreeSet::new(),
+            paused: BTreeMap::new(),
             full: BTreeMap::new(),
         })
     }
@@ -191,7 +194,7 @@ impl<'a> Relay<'a> {
     fn make_room(&mut self) -> KafkaResult<()> {
         let desk = self.desk.clone();
         self.full.retain(|place, _| desk.with(|hold| hold.is_ours(place) && !hold.has_room(place)));
-        self.paused.retain(|place| desk.with(|hold| hold.is_ours(place)));
+        self.paused.retain(|place, _| desk.with(|hold| hold.is_ours(place)));
         let to_pause: Vec<Place> = self
             .full
             .iter()
@@ -205,11 +208,19 @@ impl<'a> Relay<'a> {
             self.reader.pause(&kafka::list(&to_pause))?;
             for place in to_pause {
                 self.full.remove(&place);
-                self.paused.insert(place);
+                self.paused.insert(place, Instant::now());
             }
         }
-        let to_resume: Vec<Place> =
-            self.paused.iter().filter(|place| desk.with(|hold| hold.has_much_room(place))).cloned().collect();
+        let may_go_on = |place: &Place, since: &Instant| {
+            let is_long = since.elapsed() >= PAUSE;
+            desk.with(|hold| if is_long { hold.has_room(place) } else { hold.has_much_room(place) })
+        };
+        let to_resume: Vec<Place> = self
+            .paused
+            .iter()
+            .filter(|(place, since)| may_go_on(place, since))
+            .map(|(place, _)| place.clone())
+            .collect();
         if !to_resume.is_empty() {
             self.reader.resume(&kafka::list(&to_resume))?;
             for place in &to_resume {
