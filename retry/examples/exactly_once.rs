@@ -142,13 +142,16 @@ impl Sums {
         Ok(self.0.begin_read()?.open_table(COMMITTED)?.get(())?.map_or(0, |offset| offset.value()))
     }
 
-    /// Adds the amount of a record, unless that was done: `false`. `committable`: below it, all records are finished.
+    /// Adds the amount of a record, unless that was done: `false`. `committable`: below it, all records are finished. Workers
+    /// in threads may bring an old one, so what is committed never falls: its marks are gone.
     fn add(&self, offset: u64, record: &Record, committable: u64) -> Result<bool, Box<dyn Error>> {
         let transaction = self.0.begin_write()?;
         let is_new = {
             let mut committed = transaction.open_table(COMMITTED)?;
             let mut marks = transaction.open_table(MARKS)?;
-            let start = committed.insert((), committable)?.map_or(0, |offset| offset.value());
+            let start = committed.get(())?.map_or(0, |offset| offset.value());
+            let committable = committable.max(start);
+            committed.insert((), committable)?;
             let is_new = offset >= start && marks.insert(offset, ())?.is_none();
             if is_new {
                 let mut sums = transaction.open_table(SUMS)?;
@@ -168,4 +171,17 @@ fn each_amount_is_in_the_sum_once_however_often_its_record_comes() {
     for seed in 0..2 {
         run(50, seed).unwrap();
     }
+}
+
+#[test]
+fn an_old_committable_does_not_bring_back_what_has_no_mark_any_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let sums = Sums::open(&folder.path().join("sums.redb")).unwrap();
+    let record = Record { account: 0, amount: 1 };
+    for (offset, committable, is_new) in
+        [(0, 0, true), (1, 1, true), (2, 0, true), (0, 0, false), (1, 1, false)]
+    {
+        assert_eq!(sums.add(offset, &record, committable).unwrap(), is_new, "offset {offset}");
+    }
+    assert_eq!((sums.committed().unwrap(), sums.all().unwrap()), (1, BTreeMap::from([(0, 3)])));
 }
