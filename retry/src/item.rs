@@ -52,7 +52,8 @@ pub struct Failure {
     pub round: u32,
     /// Which delivery of that round it was: 1 for the first.
     pub attempt: u32,
-    /// When.
+    /// When, by the queue's clock: with [`UnixClock`](crate::UnixClock) and the clock of a Redis,
+    /// [`as_u64`](Tick::as_u64) is in milliseconds since 1970.
     pub at: Tick,
     /// What the worker said of it, cut off after [`REASON`] bytes; or that its time ran out.
     pub reason: String,

@@ -20,7 +20,12 @@ use std::time::Duration;
 /// An acknowledgement counts if the call comes before the deadline. A lease that runs out has failed at its deadline,
 /// whenever that is noticed.
 ///
-/// So a record is delivered at least once. `examples/exactly_once.rs` shows how its effect is made once.
+/// Records are not kept here, offsets alone: keep a record until its offset is finished, since it may be delivered again.
+/// With worker threads, let one thread own this and have the workers send it their leases back, or put it under a mutex. The
+/// time of a lease begins with the call, so what waits in front of busy workers spends it: hand out no more than are
+/// worked at, or give it that much longer.
+///
+/// So a record is delivered at least once. `retry/examples/exactly_once.rs` shows how its effect is made once.
 ///
 /// # Examples
 ///

@@ -28,6 +28,10 @@ use std::time::Duration;
 /// Nobody polls: a taker waits in an [`ixion::Purgatory`], and one timer is set to the next moment at which the store has
 /// something to give out or to take back.
 ///
+/// Every method takes `&self`: threads and tasks share a queue by reference or in an [`Arc`]. Only [`take`](RetryQueue::take)
+/// waits as a future. All others, and the poll that takes, wait for the store on their thread: a sync of a disk, a round trip
+/// to a server. Where an executor's threads may not wait so long, call them from one of its blocking threads.
+///
 /// # Examples
 ///
 /// ```
@@ -154,7 +158,8 @@ impl<S: Store> RetryQueue<S> {
         Ok(id)
     }
 
-    /// Takes up to `n` items that are due, each for so long. Does not wait.
+    /// Takes up to `n` items that are due, each for so long from now: a delivery that was not answered by then has failed, as
+    /// if it had been given back. Does not wait.
     ///
     /// # Errors
     ///
