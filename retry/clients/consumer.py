@@ -39,7 +39,8 @@ def attempt(message):
 
 if __name__ == "__main__":
     servers, group, topic, retry_topic = sys.argv[1:]
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": group, "enable.auto.commit": False})
+    settings = {"bootstrap.servers": servers, "group.id": group}
+    consumer = Consumer({**settings, "enable.auto.commit": False, "auto.offset.reset": "earliest"})
     consumer.subscribe([topic])
     consume(
         consumer,

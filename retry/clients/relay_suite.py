@@ -4,6 +4,7 @@ import inspect
 import pathlib
 
 import consumer as example
+import redrive
 from bench import *
 
 PAGE = pathlib.Path(__file__).parent.parent / "RELAY.md"
@@ -142,6 +143,24 @@ def _():
     demand(told == expected, f"{told}")
     demand(header(dead, "retry-reason"), f"no reason: {dead.headers()}")
     return header(dead, "retry-reason")
+
+
+@scenario("what is brought back from the dead letter topic has a fresh budget, and its other headers")
+def _():
+    scene = Scene([50])
+    old = [("trace", b"1"), ("retry-attempt", b"2"), ("retry-first", b"1700000000000")]
+    with scene.relay(backoff={"max_age_ms": 60_000}):
+        scene.forward([(b"key", b"value", old)])
+        graves, reader = scene.reader(scene.dead), scene.reader()
+        redrive.redrive(Producer(scene.servers), scene.retry, graves.exactly(1)[0])
+        back = reader.exactly(1)[0]
+        demand((back.key(), back.value(), header(back, "trace")) == (b"key", b"value", "1"), f"{back.headers()}")
+        demand(header(back, "retry-attempt") == "2", f"{back.headers()}")
+        demand(abs(int(header(back, "retry-first")) - now_ms()) < 60_000, f"{back.headers()}")
+        example.forward(Producer(scene.servers), scene.retry, back)
+        again = graves.exactly(1)[0]
+    names = [name for name, _ in again.headers()]
+    demand(len(names) == len(set(names)), f"two of one: {names}")
 
 
 @scenario("a record that is too old is dead, and its age counts from the first failure")
