@@ -138,16 +138,19 @@ impl Ledger {
                 (_, Fate::Fails | Fate::Hangs) => retried += 1,
             }
         }
+        let [unheard, dead] = [self.count(Entry::may_be_done), self.count(|entry| entry.is_dead)];
         let rows = [
             ("workers killed", self.kills as usize),
             ("items pushed", self.pushed()),
-            ("pushed twice: no answer the first time", self.entries.len().saturating_sub(self.pushed())),
+            ("  pushed twice: no answer the first time", self.entries.len().saturating_sub(self.pushed())),
             ("deliveries", first + retried + again),
-            ("retried: had failed or hung", retried),
-            ("duplicates: not acknowledged in time", again),
-            ("acknowledged", self.done),
-            ("acknowledged, but no answer came", self.count(Entry::may_be_done)),
-            ("dead letters", self.count(|entry| entry.is_dead)),
+            ("  the first of an item", first),
+            ("  retried: had failed or hung", retried),
+            ("  duplicates: not acknowledged in time", again),
+            ("ended, also those that were pushed twice", self.done + unheard + dead),
+            ("  acknowledged", self.done),
+            ("  acknowledged, but no answer came", unheard),
+            ("  dead letters: all attempts failed", dead),
             ("delivered again after the ack", self.count(Entry::has_come_back)),
             ("lost", self.count(Entry::is_lost)),
         ];
