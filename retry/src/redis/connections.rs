@@ -58,7 +58,10 @@ impl Connections {
         fitness: Fitness,
     ) -> Result<Self, RedisError> {
         let seeds: Result<Vec<_>, _> = seeds.into_iter().map(|seed| info(seed.as_ref())).collect();
-        let seeds = seeds.map_err(|error| RedisError::new(None, Fault::Refused(error)))?;
+        let seeds = seeds.map_err(|error| {
+            let why = format!("not a URL as redis://HOST:PORT or unix:PATH: {error}");
+            RedisError::new(None, Fault::Unfit(why))
+        })?;
         if seeds.is_empty() {
             return Err(RedisError::new(None, Fault::Unfit("no address is given".into())));
         }

@@ -50,7 +50,7 @@ fn what_is_no_address_is_refused() {
     for url in
         ["", "secret", "http://:secret@127.0.0.1", "rediss://:secret@127.0.0.1", "redis://:secret@host/x"]
     {
-        assert!(refused(url).starts_with("redis: "), "{url}");
+        assert!(refused(url).starts_with("redis: not a URL as redis://HOST:PORT or unix:PATH: "), "{url}");
     }
     let none: [&str; 0] = [];
     assert!(RedisStore::open_cluster(none, "q").is_err());
