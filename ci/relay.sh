@@ -20,3 +20,9 @@ for part in relay kill end trouble load; do
     suite "$part" "${soon[@]}" -- "$clients/bin/python" "$suites/${part}_suite.py"
 done
 wait_for_suites
+
+sed 's/^http = .*/http = "192.0.2.1:80"/' retry/relay.toml >"$scratch/elsewhere.toml"
+is_refused 1 "192.0.2.1:80" "$RELAY" relay --config "$scratch/elsewhere.toml"
+is_refused 2 "--config" "$RELAY" relay
+is_refused 2 "--frobnicate" "$RELAY" relay --frobnicate
+is_refused 2 "no/such/file" "$RELAY" relay --config no/such/file

@@ -73,17 +73,6 @@ dies() {
 }
 verdict "after the last attempt it is dead" dies
 
-survives_each_codec() {
-    local codec
-    starts codecs || return 1
-    for codec in none gzip snappy lz4 zstd; do
-        seq -f "$codec %g" 100 | tee -a "$scratch/codecs" | produce -t "$topic-codecs.retry" -p 0 -z "$codec" || return 1
-    done
-    becomes 10000 has 500 codecs || return 1
-    consume -t "$topic-codecs" -o beginning -e | sort | cmp - <(sort "$scratch/codecs") && ends TERM
-}
-verdict "what an old client has compressed comes back" survives_each_codec
-
 # figure PATTERN: the sum of the samples whose names and labels match.
 figure() { curl -sf "$metrics" | grep -E "^$1( |\{)" | awk '{ sum += $NF } END { print sum + 0 }'; }
 
@@ -108,29 +97,5 @@ figures_add_up() {
     ends TERM && return "$result"
 }
 verdict "the figures for Prometheus add up" figures_add_up
-
-# refuses CODE TEXT ARGS...: a call that must fail with this code and say this.
-refuses() {
-    local want=$1 text=$2 code=0
-    shift 2
-    timeout 10 "$RELAY" "$@" >"$scratch/refused" 2>&1 </dev/null || code=$?
-    [ "$code" = "$want" ] && grep -qE -- "$text" "$scratch/refused" && return
-    echo "     '$*' exits with $code, not $want, or does not say '$text': $(cat "$scratch/refused")"
-    return 1
-}
-
-refuses_bad_options() {
-    settings bad 'frobnicate = 1' >"$scratch/bad.toml"
-    refuses 2 "--config" relay && refuses 2 "--frobnicate" relay --frobnicate &&
-        refuses 2 "no/such/file" relay --config no/such/file && refuses 2 "line 7.*frobnicate" relay --config "$scratch/bad.toml" &&
-        refuses 0 "relay" --help
-}
-verdict "bad options are refused" refuses_bad_options
-
-occupied() {
-    settings occupied | sed "s/^http = .*/http = \"$broker\"/" >"$scratch/occupied.toml"
-    refuses 1 "$broker" relay --config "$scratch/occupied.toml"
-}
-verdict "a port that is taken for the figures is an error" occupied
 
 count_verdicts

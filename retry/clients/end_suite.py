@@ -3,8 +3,8 @@
 from bench import *
 
 
-def ends_and_goes_on(number):
-    """A relay that is asked to end while it is busy, and a second one after it: nothing comes twice."""
+@scenario("SIGTERM ends a busy relay well, and the next one repeats nothing")
+def _():
     scene = Scene([100, 300, 600], partitions=2)
     count = 600
     back, dead = scene.reader(), scene.reader(scene.dead)
@@ -12,7 +12,7 @@ def ends_and_goes_on(number):
         scene.forward(mixed(0, count, late_ms=3500))
         with scene.relay() as relay:
             back.take(count // 3)
-            code, took = relay.end(number)
+            code, took = relay.end()
         demand(code == 0, f"it exits with {code}: {relay.lines[-5:]}")
         demand(took < 5, f"it took {took:.1f} s to end")
         until(lambda: all(ends == reader.ends() for reader in (back, dead) for ends in [reader.ends()]), "it is quiet")
@@ -27,17 +27,7 @@ def ends_and_goes_on(number):
     return f"after {early} of {count}, in {took:.2f} s"
 
 
-@scenario("SIGTERM ends a busy relay well, and the next one repeats nothing")
-def _():
-    return ends_and_goes_on(signal.SIGTERM)
-
-
-@scenario("Ctrl-C does the same")
-def _():
-    return ends_and_goes_on(signal.SIGINT)
-
-
-@scenario("a relay that is asked to end at once, or while it has nothing to do, does so")
+@scenario("a relay that is asked to end by Ctrl-C, at once or while it has nothing to do, does so")
 def _():
     scene, took = Scene(), []
     for wait in (0.05, 0.3, 1, 2):

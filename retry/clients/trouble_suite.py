@@ -101,48 +101,21 @@ def refused(kafka, twice, says=""):
 
 WRONG = {
     "no brokers": ({"brokers": None}, "brokers"),
-    "no topics": ({"topics": []}, "topics"),
-    "no group": ({"group": None}, "group"),
-    "no dead letter": ({"dead_letter_topic": None}, "dead_letter_topic"),
-    "a key that there is not": ({"max_inflight": 5}, r"max_inflight"),
-    "a number for a name": ({"group": 5}, "group"),
     "a topic read and written": ({"target": "same", "topics": ["same"]}, "line 5: target: .* read"),
-    "the dead letter read": ({"dead_letter_topic": "same", "topics": ["same"]}, "line 4: dead_letter_topic: .* read"),
-    "none in flight": ({"max_in_flight": 0}, "max_in_flight"),
-    "less than none": ({"max_in_flight": -1}, "max_in_flight"),
-    "a negative delay": ({"backoff": {"delays_ms": [-5]}}, "delays_ms"),
-    "no delays": ({"backoff": {"delays_ms": []}}, "delays_ms"),
-    "a jitter that there is not": ({"backoff": {"jitter": "some"}}, "jitter"),
-    "no attempts": ({"backoff": {"max_attempts": 0}}, "max_attempts"),
-    "a setting that librdkafka does not have": ({"kafka": {"no.such.setting": "1"}}, "no.such.setting"),
-    "a value that librdkafka does not take": ({"kafka": {"session.timeout.ms": "soon"}}, "session.timeout.ms"),
-    "an address that is none": ({"http": "nonsense"}, "http"),
+    "a setting that librdkafka does not have": ({"kafka": {"no.such.setting": "1"}}, r"line \d+: .*no.such.setting"),
+    "a value that librdkafka does not take": ({"kafka": {"session.timeout.ms": "soon"}}, r"line \d+: .*session.timeout.ms"),
 }
 
 
 @scenario("a config that is wrong is refused with exit code 2, and says where")
 def _():
-    scene, wrong = Scene(servers="127.0.0.1:1"), []
-
-    def refuses(name, text, expected):
-        relay = Relay(text)
-        try:
-            code = relay.process.wait(10)
-        except subprocess.TimeoutExpired:
-            code = "nothing: it runs"
-        relay.kill()
-        said = "\n".join(relay.lines)
-        if code != 2 or not re.search(expected, said):
-            wrong.append(f"{name}: exits with {code} and says {relay.lines[:4]}")
-        else:
-            print(f"     {name}: {relay.lines[0].split(relay.path + ': ')[-1][:150]}")
-
+    scene = Scene(servers="127.0.0.1:1")
     for name, (changes, expected) in WRONG.items():
-        refuses(name, scene.config(**changes), expected)
-    refuses("no TOML", 'brokers = "\n', "line 1|1:")
-    refuses("a key twice", scene.config() + "\n[kafka]\n", "kafka")
-    refuses("nothing", "", "missing|brokers")
-    demand(not wrong, "; ".join(wrong))
+        relay = Relay(scene.config(**changes))
+        code = relay.process.wait(10)
+        relay.kill()
+        demand(code == 2 and re.search(expected, "\n".join(relay.lines)), f"{name}: exits with {code} and says {relay.lines[:4]}")
+        print(f"     {name}: {relay.lines[0].split(relay.path + ': ')[-1][:150]}")
 
 
 if __name__ == "__main__":
