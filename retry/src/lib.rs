@@ -8,20 +8,8 @@
 //!
 //! All of it runs on an [`ixion::Clock`]: a test moves an [`ixion::ManualClock`] and drives.
 //!
-//! # What it promises
-//!
-//! | | |
-//! |---|---|
-//! | at least once | An item leaves by an acknowledgement in time, by the dead letter, or not at all. |
-//! | no stale receipt | A receipt that was used or has run out changes nothing, also if nobody has noticed yet. |
-//! | every failure counts | Given back or run out, it is one attempt; a half success resets nothing. |
-//! | an end | After the last attempt or age an item is in the dead letter at once, with its history, whoever takes. |
-//! | a fresh start | A redriven item has a new budget of attempts and of age, and keeps its history. |
-//! | order | By due time, then by pushing; each item has a deadline of its own. |
-//! | no polling | A taker sleeps until something is due for it, and an item wakes one of them; with nothing due nothing runs. |
-//! | never too far | [`Leases::committable`] never passes an offset that is not finished; memory is bounded by those in flight. |
-//!
-//! The README has each of these with the tests that hold it, and [`sorted_set`] what is wrong with the usual recipe.
+//! The [README](https://github.com/ixion-rs/ixion/blob/main/retry/README.md) says what is promised, and which tests hold it;
+//! [`sorted_set`] what is wrong with the usual recipe.
 #![forbid(unsafe_code)]
 
 mod backoff;

@@ -17,10 +17,10 @@ use std::time::Duration;
 /// Items that are delivered when they are due, to one worker at a time, until one says that it is done.
 ///
 /// *At least once, through any crash that the store outlives.* An item leaves the queue when its delivery is
-/// [acknowledged](RetryQueue::ack) in time. If it is [given back](RetryQueue::nack), or its visibility runs out, it has failed: the
-/// [`Backoff`] decides whether it becomes due again, and when, or goes to the dead letter. That happens when it
-/// fails, whether or not anybody takes. What runs out has failed at its deadline, whoever notices when: its delay and its age
-/// count from there, and if they are over by then it is due, or dead, at once.
+/// [acknowledged](RetryQueue::ack) in time. If it is [given back](RetryQueue::nack), or its visibility runs out, it has failed:
+/// the [`Backoff`] decides whether it becomes due again, and when, or goes to the dead letter. That happens when it fails,
+/// whether or not anybody takes. What runs out has failed at its deadline, whoever notices when: its delay and its age count
+/// from there, and if they are over by then it is due, or dead, at once.
 ///
 /// Items come in the order of their due times, those with the same in the order of pushing. A receipt that was used
 /// or has run out changes nothing.

@@ -137,8 +137,8 @@ impl<S: Store> Shared<S> {
         }
     }
 
-    /// Does what has to come of a step made then: takers look, once, if it has brought them something, and there is an alarm for the
-    /// first of what comes later.
+    /// Does what has to come of a step made then: takers look, once, if it has brought them something, and there is an alarm
+    /// for the first of what comes later.
     pub(crate) fn tell(self: &Arc<Self>, now: Tick, effects: impl IntoIterator<Item = Effect>) {
         let (mut is_takable, mut next) = (false, None);
         for Effect { makes_room, due, runs_out } in effects {

@@ -25,8 +25,9 @@
 //! *Here* to find items and to hand them out is one step of the server.
 //! `sorted_set::what_is_added_while_a_batch_is_given_out_is_not_lost`
 //!
-//! **A worker that gets an item and dies.** There is no acknowledgement: once it is sent, nobody knows of an item any more. *Here*
-//! a delivery is good for a time. If it is not acknowledged by then, the item comes to another worker, and the old receipt is void.
+//! **A worker that gets an item and dies.** There is no acknowledgement: once it is sent, nobody knows of an item any more.
+//! *Here* a delivery is good for a time. If it is not acknowledged by then, the item comes to another worker, and the old
+//! receipt is void.
 //! `sorted_set::what_a_worker_has_taken_comes_to_another_when_that_one_dies`
 //!
 //! **Two items alike.** A set has each member once. The second of two equal payloads only changes the due time of the first, so
@@ -42,9 +43,9 @@
 //!
 //! # It has no useful order
 //!
-//! `ZREVRANGEBYSCORE` gives the newest first: under load the oldest wait longest. With either command, items of one due time come
-//! in the order of their bytes, "10" before "9" or the reverse. *Here* they come by due time, and those of one moment as they were
-//! pushed.
+//! `ZREVRANGEBYSCORE` gives the newest first: under load the oldest wait longest. With either command, items of one due time
+//! come in the order of their bytes, "10" before "9" or the reverse. *Here* they come by due time, and those of one moment as
+//! they were pushed.
 //! `sorted_set::items_come_by_due_time_and_those_of_one_moment_as_they_were_pushed`
 //!
 //! # It is late, and never sleeps
@@ -60,19 +61,19 @@
 //! # It tries for ever
 //!
 //! Nothing counts. What fails each time goes round until somebody notices, and nobody can see how often it has failed and why.
-//! (A counter in the payload must be kept by everybody who adds it again.) *Here* the [`Backoff`](crate::Backoff) ends after so many
-//! attempts or so long a time, and what is left is a dead letter with its failures.
+//! (A counter in the payload must be kept by everybody who adds it again.) *Here* the [`Backoff`](crate::Backoff) ends after so
+//! many attempts or so long a time, and what is left is a dead letter with its failures.
 //! `sorted_set::what_fails_each_time_ends_and_its_failures_are_known`
 //!
 //! # It reads without bound
 //!
-//! After an outage everything is due at once. The first poll reads it all, in one reply and into memory. If that is too much the job
-//! dies, and so does the next one. (`LIMIT` bounds the read, but not the removal of the range.) *Here* a worker gets as many as it
-//! asks for.
+//! After an outage everything is due at once. The first poll reads it all, in one reply and into memory. If that is too much
+//! the job dies, and so does the next one. (`LIMIT` bounds the read, but not the removal of the range.) *Here* a worker gets as
+//! many as it asks for.
 //! `sorted_set::a_worker_gets_no_more_than_it_asks_for_however_much_is_due`
 //!
 //! # Its times are not exact
 //!
-//! A score is a double, with 53 bits. Milliseconds since 1970 fit. Nanoseconds do not: times up to 256 ns apart are one score, and
-//! an item comes early by as much. *Here* a time is a whole number of 64 bits.
+//! A score is a double, with 53 bits. Milliseconds since 1970 fit. Nanoseconds do not: times up to 256 ns apart are one score,
+//! and an item comes early by as much. *Here* a time is a whole number of 64 bits.
 //! `sorted_set::no_item_comes_early_however_fine_and_large_the_clock_is`

@@ -34,13 +34,11 @@ pub use error::RedisError;
 /// Keeps the items in a Redis server or cluster, for any number of processes and machines: each opens it by the same name,
 /// and has a queue on it.
 ///
-/// It takes Redis 7.0 or later, or Valkey. Each step is one script, which happens whole or not at all; only one that a
-/// server with too little memory would have to add to is refused there: a push. What is there can be taken and acknowledged
-/// all the same.
+/// It takes Redis 7.0 or later, or Valkey. Each step is one script, which happens whole or not at all. A server that has no
+/// memory left (`maxmemory`) refuses a push; what is there can be taken and acknowledged all the same.
 ///
 /// Nobody polls: a taker wakes for what another process pushes, gives back or makes room for, and when a worker of another
-/// process has not answered in time. With nothing to do, a store sends three commands every
-/// half minute.
+/// process has not answered in time. With nothing to do, a store sends three commands every half minute.
 ///
 /// Each queue goes by its own policy, so give all the same. What is in flight is counted over all of them, and
 /// [`max_in_flight`](crate::Builder::max_in_flight) bounds it together.
@@ -100,9 +98,9 @@ impl RedisStore {
     ///
     /// # Errors
     ///
-    /// There is none, for two seconds; or it does not let us in, or cannot keep a queue: it is too old, a replica, may
-    /// evict keys (`maxmemory-policy allkeys-…`), or has something else under the queue's keys. The name is empty or begins
-    /// with `}`.
+    /// No server is found there within two seconds, or it does not let us in, or it cannot keep a queue: it is too old, a
+    /// replica, may evict keys (`maxmemory-policy allkeys-…`), or has something else under the queue's keys. Or the name is
+    /// empty or begins with `}`.
     pub fn open(url: &str, name: &str) -> Result<Self, RedisError> {
         RedisStore::open_cluster([url], name)
     }
