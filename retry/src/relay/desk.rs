@@ -2,7 +2,7 @@
 
 use super::hold::{Commit, Counts, Failure, Hold, Kind, Parcel, Sent};
 use super::kafka::{self, Report};
-use super::record::{Place, Purpose, Record, Rules};
+use super::record::{Purpose, Record, Rules, TopicPartition};
 use super::trouble::Troubles;
 use super::{complain, figures, note};
 use ixion::Clock as _;
@@ -41,7 +41,7 @@ struct State {
 pub(crate) struct Standing {
     pub(crate) counts: Counts,
     /// Of each partition that was ever read.
-    pub(crate) held: Vec<(Place, usize)>,
+    pub(crate) held: Vec<(TopicPartition, usize)>,
     pub(crate) partitions: usize,
     pub(crate) sending: usize,
     pub(crate) commits: u64,
@@ -148,7 +148,7 @@ impl Desk {
         }
     }
 
-    pub(crate) fn assign(&self, offsets: Vec<(Place, Option<(u64, String)>)>) {
+    pub(crate) fn assign(&self, offsets: Vec<(TopicPartition, Option<(u64, String)>)>) {
         let mut names = Vec::new();
         let state = &mut *self.state.lock();
         for (place, committed) in offsets {
@@ -163,14 +163,14 @@ impl Desk {
     }
 
     /// Takes partitions away: waits up to so long for what is being sent from them. Returns what is to be committed.
-    pub(crate) fn revoke(&self, places: &[Place], wait: Duration) -> Vec<Commit> {
+    pub(crate) fn revoke(&self, places: &[TopicPartition], wait: Duration) -> Vec<Commit> {
         let until = Instant::now() + wait;
         self.with(|hold| places.iter().for_each(|place| hold.release(place)));
         while self.with(|hold| places.iter().any(|place| hold.sending(place) > 0)) && Instant::now() < until {
             self.reports(LOOK);
         }
         if !places.is_empty() {
-            let names: Vec<_> = places.iter().map(Place::to_string).collect();
+            let names: Vec<_> = places.iter().map(TopicPartition::to_string).collect();
             note(&format!("revoked: {}", names.join(", ")));
         }
         self.with(|hold| places.iter().filter_map(|place| hold.revoke(place)).collect())

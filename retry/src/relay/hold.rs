@@ -9,7 +9,7 @@
 //! assignment finishes nothing.
 
 use super::commit;
-use super::record::{Cause, Millis, Place, Plan, Purpose, Record, Rules};
+use super::record::{Cause, Millis, Plan, Purpose, Record, Rules, TopicPartition};
 use ixion::{Clock, DelayedOperation, Outcome, Purgatory};
 use ixion_retry::Backoff;
 use parking_lot::Mutex;
@@ -27,9 +27,9 @@ pub(crate) struct Hold<C> {
     most: usize,
     /// How long a record waits that could not be sent.
     again: Backoff,
-    waiting: Purgatory<Place, Waiting>,
+    waiting: Purgatory<TopicPartition, Waiting>,
     due: Due,
-    books: BTreeMap<Place, Books>,
+    books: BTreeMap<TopicPartition, Books>,
     /// The number of the last parcel.
     last: usize,
     counts: Counts,
@@ -86,7 +86,7 @@ pub(crate) enum Sent {
 /// An offset to commit, and its note.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Commit {
-    pub(crate) place: Place,
+    pub(crate) place: TopicPartition,
     pub(crate) offset: u64,
     pub(crate) note: String,
 }
@@ -165,7 +165,7 @@ impl<C: Clock + Clone + 'static> Hold<C> {
     }
 
     /// Takes over a partition, from the offset that is committed and its note.
-    pub(crate) fn assign(&mut self, place: &Place, committed: Option<(u64, String)>) {
+    pub(crate) fn assign(&mut self, place: &TopicPartition, committed: Option<(u64, String)>) {
         self.forget(place);
         let books = self.books.entry(place.clone()).or_default();
         books.is_ours = true;
@@ -246,7 +246,7 @@ impl<C: Clock + Clone + 'static> Hold<C> {
 
     /// Lets go of what waits of a partition that is taken away. What is being sent may still be acknowledged, until
     /// [`revoke`](Self::revoke).
-    pub(crate) fn release(&mut self, place: &Place) {
+    pub(crate) fn release(&mut self, place: &TopicPartition) {
         self.forget(place);
         if let Some(books) = self.books.get_mut(place) {
             books.is_ours = false;
@@ -254,7 +254,7 @@ impl<C: Clock + Clone + 'static> Hold<C> {
     }
 
     /// Ends the assignment of a partition. Returns what is to be committed before another has it.
-    pub(crate) fn revoke(&mut self, place: &Place) -> Option<Commit> {
+    pub(crate) fn revoke(&mut self, place: &TopicPartition) -> Option<Commit> {
         self.release(place);
         let books = self.books.get_mut(place)?;
         let commit = books.commit(place);
@@ -269,7 +269,7 @@ impl<C: Clock + Clone + 'static> Hold<C> {
     }
 
     /// Says that a commit has failed: it is done again. If its note was too long, the next is shorter.
-    pub(crate) fn not_committed(&mut self, place: &Place, is_too_long: bool) {
+    pub(crate) fn not_committed(&mut self, place: &TopicPartition, is_too_long: bool) {
         if let Some(books) = self.books.get_mut(place) {
             books.committed = None;
             books.has_changed = true;
@@ -280,36 +280,36 @@ impl<C: Clock + Clone + 'static> Hold<C> {
     }
 
     /// Whether another record of the partition may be read.
-    pub(crate) fn has_room(&self, place: &Place) -> bool {
+    pub(crate) fn has_room(&self, place: &TopicPartition) -> bool {
         self.unfinished(place) < self.most
     }
 
     /// Whether so many may be read that it pays to begin again.
-    pub(crate) fn has_much_room(&self, place: &Place) -> bool {
+    pub(crate) fn has_much_room(&self, place: &TopicPartition) -> bool {
         self.unfinished(place) <= self.most - self.most.div_ceil(8)
     }
 
     /// How many records of the partition are not finished.
-    pub(crate) fn unfinished(&self, place: &Place) -> usize {
+    pub(crate) fn unfinished(&self, place: &TopicPartition) -> usize {
         self.books.get(place).map_or(0, |books| books.unfinished.len())
     }
 
     /// How many of these do not wait, but are being sent.
-    pub(crate) fn sending(&self, place: &Place) -> usize {
+    pub(crate) fn sending(&self, place: &TopicPartition) -> usize {
         self.unfinished(place).saturating_sub(self.waiting.watcher_count(place))
     }
 
-    pub(crate) fn is_ours(&self, place: &Place) -> bool {
+    pub(crate) fn is_ours(&self, place: &TopicPartition) -> bool {
         self.books.get(place).is_some_and(|books| books.is_ours)
     }
 
     /// The partitions that are read.
-    pub(crate) fn places(&self) -> impl Iterator<Item = &Place> {
+    pub(crate) fn places(&self) -> impl Iterator<Item = &TopicPartition> {
         self.books.iter().filter(|(_, books)| books.is_ours).map(|(place, _)| place)
     }
 
     /// How many records are held, of each partition that was ever read.
-    pub(crate) fn held(&self) -> impl Iterator<Item = (Place, usize)> {
+    pub(crate) fn held(&self) -> impl Iterator<Item = (TopicPartition, usize)> {
         self.books.iter().map(|(place, books)| (place.clone(), books.unfinished.len()))
     }
 
@@ -330,7 +330,7 @@ impl<C: Clock + Clone + 'static> Hold<C> {
         ixion::telemetry::publish(&self.waiting);
     }
 
-    fn wait(&self, place: &Place, parcel: Parcel, until: Duration) {
+    fn wait(&self, place: &TopicPartition, parcel: Parcel, until: Duration) {
         let timeout = until.saturating_sub(self.clock.elapsed());
         let waiting = Waiting { parcel, due: self.due.clone() };
         // It has no capacity and is never shut down, so nothing is rejected.
@@ -339,7 +339,7 @@ impl<C: Clock + Clone + 'static> Hold<C> {
     }
 
     /// Drops what waits of a partition, and what is due.
-    fn forget(&mut self, place: &Place) {
+    fn forget(&mut self, place: &TopicPartition) {
         let _ = self.waiting.cancel_for_key(place);
         self.due.lock().retain(|parcel| parcel.record.place != *place);
     }
@@ -392,7 +392,7 @@ impl Books {
     }
 
     /// What is to be committed, if it is not what the broker has.
-    fn commit(&mut self, place: &Place) -> Option<Commit> {
+    fn commit(&mut self, place: &TopicPartition) -> Option<Commit> {
         let next = self.next.filter(|_| mem::take(&mut self.has_changed))?;
         let offset = self.unfinished.first_key_value().map_or(next, |(lowest, _)| *lowest);
         let mut done = commit::between(self.unfinished.keys().copied(), offset, next);

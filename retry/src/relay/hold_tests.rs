@@ -19,8 +19,8 @@ fn rules() -> Arc<Rules> {
     })
 }
 
-fn place(partition: i32) -> Place {
-    Place { topic: "retry".into(), partition }
+fn place(partition: i32) -> TopicPartition {
+    TopicPartition { topic: "retry".into(), partition }
 }
 
 fn record(partition: i32, offset: u64, attempt: u32, due: Millis) -> Record {

@@ -3,7 +3,7 @@
 use super::config::{Config, Setting, Wrong};
 use super::desk::Desk;
 use super::hold::{Commit, Failure, Kind, Parcel};
-use super::record::{Header, Headers, Place, Record, Rules};
+use super::record::{Header, Headers, Record, Rules, TopicPartition};
 use rdkafka::client::ClientContext;
 use rdkafka::config::{ClientConfig, FromClientConfigAndContext, RDKafkaLogLevel};
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance};
@@ -137,7 +137,7 @@ pub(crate) fn record(rules: &Rules, message: &BorrowedMessage<'_>) -> Record {
     let topic = message.topic();
     let known = rules.topics.iter().find(|known| ***known == *topic);
     Record {
-        place: Place {
+        place: TopicPartition {
             topic: known.map_or_else(|| topic.into(), Arc::clone),
             partition: message.partition(),
         },
@@ -199,7 +199,7 @@ pub(crate) fn commit(reader: &Reader, commits: &[Commit]) -> KafkaResult<()> {
 }
 
 /// A list of partitions, for the client.
-pub(crate) fn list<'a>(places: impl IntoIterator<Item = &'a Place>) -> TopicPartitionList {
+pub(crate) fn list<'a>(places: impl IntoIterator<Item = &'a TopicPartition>) -> TopicPartitionList {
     let mut list = TopicPartitionList::new();
     for place in places {
         list.add_partition(&place.topic, place.partition);
@@ -207,8 +207,8 @@ pub(crate) fn list<'a>(places: impl IntoIterator<Item = &'a Place>) -> TopicPart
     list
 }
 
-fn places(list: &TopicPartitionList) -> Vec<Place> {
-    let place = |topic: &str, partition| Place { topic: topic.into(), partition };
+fn places(list: &TopicPartitionList) -> Vec<TopicPartition> {
+    let place = |topic: &str, partition| TopicPartition { topic: topic.into(), partition };
     list.elements().iter().map(|entry| place(entry.topic(), entry.partition())).collect()
 }
 
@@ -287,7 +287,7 @@ impl Reading {
         }
         let mut offsets = Vec::new();
         for entry in committed.as_ref().unwrap_or(list).elements() {
-            let place = Place { topic: entry.topic().into(), partition: entry.partition() };
+            let place = TopicPartition { topic: entry.topic().into(), partition: entry.partition() };
             let offset = match entry.offset() {
                 Offset::Offset(offset) => u64::try_from(offset).ok(),
                 _ => None,
@@ -299,7 +299,7 @@ impl Reading {
         self.desk.assign(offsets);
     }
 
-    fn revoke(&self, reader: &Reader, places: &[Place]) {
+    fn revoke(&self, reader: &Reader, places: &[TopicPartition]) {
         let is_lost = reader.assignment_lost();
         let commits = self.desk.revoke(places, if is_lost { Duration::ZERO } else { LAST_REPORTS });
         if is_lost {

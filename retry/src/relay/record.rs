@@ -13,7 +13,7 @@ pub(crate) type Millis = u64;
 
 /// A partition of a retry topic.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Place {
+pub(crate) struct TopicPartition {
     pub(crate) topic: Arc<str>,
     pub(crate) partition: i32,
 }
@@ -21,7 +21,7 @@ pub(crate) struct Place {
 /// A record that was read from a retry topic.
 #[derive(Debug)]
 pub(crate) struct Record {
-    pub(crate) place: Place,
+    pub(crate) place: TopicPartition,
     pub(crate) offset: u64,
     /// When it was written to the retry topic, if it says so.
     pub(crate) timestamp: Option<Millis>,
@@ -270,7 +270,7 @@ impl Cause {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for TopicPartition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} [{}]", self.topic, self.partition)
     }

@@ -19,7 +19,7 @@ fn record(headers: &[(&str, &str)]) -> Record {
         value: Some(value.as_bytes().to_vec()),
     };
     Record {
-        place: Place { topic: "orders.retry".into(), partition: 2 },
+        place: TopicPartition { topic: "orders.retry".into(), partition: 2 },
         offset: 17,
         timestamp: Some(1_000_000),
         key: None,
@@ -207,7 +207,7 @@ fn a_spread_delay_is_the_same_after_a_restart_and_another_for_another_record() {
     let spread = |offset, partition| {
         let backoff = Backoff::fixed(Duration::from_secs(50)).jitter(ixion_retry::Jitter::Full);
         let rules = Rules { backoff, ..rules() };
-        let place = Place { topic: "orders.retry".into(), partition };
+        let place = TopicPartition { topic: "orders.retry".into(), partition };
         rules.plan(&Record { offset, place, ..record(&[]) }, NOW).due
     };
     assert_eq!(spread(17, 2), spread(17, 2));

@@ -3,7 +3,7 @@
 use super::config::Config;
 use super::desk::{Desk, Standing};
 use super::kafka::{self, Reader, Reading, Report, Writer, Writing};
-use super::record::{Place, Rules};
+use super::record::{Rules, TopicPartition};
 use super::{complain, figures, note};
 use crate::Failure;
 use rdkafka::consumer::Consumer;
@@ -46,9 +46,9 @@ struct Relay<'a> {
     alone: Writer,
     desk: Arc<Desk>,
     /// Partitions that are paused, and since when.
-    paused: BTreeMap<Place, Instant>,
+    paused: BTreeMap<TopicPartition, Instant>,
     /// Those that are full and not paused, and since when.
-    full: BTreeMap<Place, Instant>,
+    full: BTreeMap<TopicPartition, Instant>,
 }
 
 /// Relays until a signal.
@@ -195,7 +195,7 @@ impl<'a> Relay<'a> {
         let desk = self.desk.clone();
         self.full.retain(|place, _| desk.with(|hold| hold.is_ours(place) && !hold.has_room(place)));
         self.paused.retain(|place, _| desk.with(|hold| hold.is_ours(place)));
-        let to_pause: Vec<Place> = self
+        let to_pause: Vec<TopicPartition> = self
             .full
             .iter()
             .filter(|(place, since)| {
@@ -211,11 +211,11 @@ impl<'a> Relay<'a> {
                 self.paused.insert(place, Instant::now());
             }
         }
-        let may_go_on = |place: &Place, since: &Instant| {
+        let may_go_on = |place: &TopicPartition, since: &Instant| {
             let is_long = since.elapsed() >= PAUSE;
             desk.with(|hold| if is_long { hold.has_room(place) } else { hold.has_much_room(place) })
         };
-        let to_resume: Vec<Place> = self
+        let to_resume: Vec<TopicPartition> = self
             .paused
             .iter()
             .filter(|(place, since)| may_go_on(place, since))
