@@ -52,7 +52,6 @@ is_refused 2 "many" "$retry" demo --items many
 is_refused 2 "--workers 2: this store is for 1" "$retry" demo --workers 2
 is_refused 2 "without workers" "$retry" demo --workers 0
 is_refused 2 "neither a file nor redis://" "$retry" demo --store http://127.0.0.1
-is_refused 1 "delivered again after the ack" "$retry" demo --items 1000 --kills 5 --lie
 echo "bad options are refused, and so is a server that is not there"
 
 IXION_KILLS=2000 IXION_SERVER_KILLS=100 cargo test --locked --release -p ixion-retry --test crash

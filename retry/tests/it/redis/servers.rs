@@ -23,13 +23,13 @@ fn refused(url: &str) -> String {
 }
 
 /// Something that says the same to whatever it hears.
-fn parrot(says: &'static [u8]) -> SocketAddr {
+fn parrot(says: Vec<u8>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::Builder::new()
         .spawn(move || {
             for mut stream in listener.incoming().flatten() {
-                let _ = stream.read(&mut [0; 4096]).and_then(|_| stream.write_all(says));
+                let _ = stream.read(&mut [0; 4096]).and_then(|_| stream.write_all(&says));
                 // Silence, but no end, until the other end goes.
                 let _ = stream.read(&mut [0; 4096]);
             }
@@ -58,26 +58,15 @@ fn what_is_no_address_is_refused() {
 
 #[test]
 fn what_is_no_redis_server_is_told_apart_from_one_that_is_silent_or_loading() {
-    let said = |says| refused(&format!("redis://{}", parrot(says)));
+    let said = |says: &[u8]| refused(&format!("redis://{}", parrot(says.to_vec())));
     let web = said(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
     assert!(web.contains("no Redis server"), "{web}");
     let silent = said(b"");
     assert!(silent.contains("no answer in time"), "{silent}");
-    let loading = said(&LOADING);
+    // To a dozen commands.
+    let loading = said(&b"-LOADING Redis is loading the dataset in memory\r\n".repeat(12));
     assert!(loading.contains("loading the dataset"), "{loading}");
 }
-
-/// What a server that is loading says to a dozen commands.
-const LOADING: [u8; LINE.len() * 12] = {
-    let mut all = [0; LINE.len() * 12];
-    let mut n = 0;
-    while n < all.len() {
-        all[n] = LINE[n % LINE.len()];
-        n += 1;
-    }
-    all
-};
-const LINE: &[u8] = b"-LOADING Redis is loading the dataset in memory\r\n";
 
 #[test]
 fn a_password_that_is_wrong_or_missing_is_not_told() {

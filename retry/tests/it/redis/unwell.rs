@@ -68,6 +68,10 @@ fn pass_on(mut client: TcpStream, server: SocketAddr, cuts: &Arc<AtomicBool>, li
 fn a_step_whose_answer_is_lost_is_an_error_and_was_made_once() {
     let proxy = Proxy::start(server().address());
     let store = proxy.open();
+    // So that the server has the scripts: or the answer that is lost is that it has not.
+    store.push(b"first", New::at(NOW)).unwrap();
+    let first = store.take(NOW, 9, 9, Tick::new(9)).unwrap()[0].receipt;
+    assert!(store.settle(&first, NOW, Settlement::Done).unwrap());
     let cut = |step: &dyn Fn() -> RedisError| {
         proxy.cuts.store(true, Ordering::Relaxed);
         let error = step();
@@ -170,22 +174,14 @@ fn a_queue_whose_slot_moves_to_another_node_is_found_there() {
     let tables = ["id", "items", "payloads", "waiting", "leased"];
     let keys: Vec<_> = tables.iter().map(|table| format!("{{{name}}}:{table}")).collect();
     let address = to.address();
-    from.ask(&format!(
-        "MIGRATE {} {} \"\" 0 5000 KEYS {}",
-        address.ip(),
-        address.port(),
-        keys[..2].join(" ")
-    ))
-    .unwrap();
+    let migrate = |keys: &[String]| {
+        let (host, port, keys) = (address.ip(), address.port(), keys.join(" "));
+        from.ask(&format!("MIGRATE {host} {port} \"\" 0 5000 KEYS {keys}")).unwrap();
+    };
+    migrate(&keys[..2]);
     let error = store.push(b"c", New::at(NOW)).unwrap_err();
     assert!(!error.is_unanswered(), "half of the queue is here, half there: {error}");
-    from.ask(&format!(
-        "MIGRATE {} {} \"\" 0 5000 KEYS {}",
-        address.ip(),
-        address.port(),
-        keys[2..].join(" ")
-    ))
-    .unwrap();
+    migrate(&keys[2..]);
     for node in [to, from] {
         node.ask(&format!("CLUSTER SETSLOT {slot} NODE {}", id(to))).unwrap();
     }
