@@ -192,10 +192,15 @@ impl Backoff {
     /// have failed together, such as their ids.
     #[must_use]
     pub fn decide(&self, failed: Failed, salt: u64) -> Verdict {
+        self.decide_with(failed, || self.spread(failed, salt))
+    }
+
+    /// Decides about an item whose delay is given.
+    pub(crate) fn decide_with(&self, failed: Failed, delay: impl FnOnce() -> Duration) -> Verdict {
         if failed.attempt >= self.max_attempts.get() {
             return Verdict::Dead(Spent::Attempts);
         }
-        let delay = self.spread(failed, salt);
+        let delay = delay();
         match failed.age.saturating_add(delay) > self.max_age {
             true => Verdict::Dead(Spent::Age),
             false => Verdict::Retry(delay),

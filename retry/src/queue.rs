@@ -277,8 +277,8 @@ impl<S: Store> RetryQueue<S> {
         self.shared.settle(receipt, Answer::Nack(reason.into()))
     }
 
-    /// Says that a delivery has failed, and why; it is due again after the delay, if the policy has an attempt left.
-    /// `false` as in [`ack`](RetryQueue::ack).
+    /// Says that a delivery has failed, and why; it is due again after the delay, if the policy has an attempt left and the
+    /// item is not too old then. `false` as in [`ack`](RetryQueue::ack).
     ///
     /// # Errors
     ///

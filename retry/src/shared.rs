@@ -166,11 +166,12 @@ impl<S: Store> Shared<S> {
         let pushed = self.clock.resolution().start_of(receipt.pushed);
         let failed = Failed { attempt, previous: receipt.previous, age: at.saturating_sub(pushed) };
         let failure = Failure::new(receipt.round, attempt, self.tick(at), reason);
-        match self.backoff.decide(failed, receipt.id.as_u64()) {
-            Verdict::Retry(by_policy) => {
-                let delay = delay.unwrap_or(by_policy);
-                Settlement::Retry { due: self.due_after(at, delay), delay, failure }
-            }
+        let verdict = match delay {
+            Some(delay) => self.backoff.decide_with(failed, || delay),
+            None => self.backoff.decide(failed, receipt.id.as_u64()),
+        };
+        match verdict {
+            Verdict::Retry(delay) => Settlement::Retry { due: self.due_after(at, delay), delay, failure },
             Verdict::Dead(_) => Settlement::Bury(failure),
         }
     }

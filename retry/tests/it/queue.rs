@@ -292,6 +292,17 @@ fn no_visibility_and_no_delay_are_times_like_others<S: Store>(store: S) {
     assert_eq!(bench.counts(), [0, 0, 1]);
 }
 
+fn the_age_ends_where_the_delay_that_a_worker_asks_for_does<S: Store>(store: S) {
+    let bench = Bench::new(store, Backoff::fixed(s(50)).max_age(s(60)), usize::MAX);
+    bench.push("x", 0);
+    bench.pass(20);
+    assert!(bench.queue.nack_after(&bench.take_one(60).receipt, s(40), "by then").unwrap());
+    assert_eq!(bench.counts(), [1, 0, 0], "sooner than by the policy, and in time");
+    bench.pass(40);
+    assert!(bench.queue.nack_after(&bench.take_one(60).receipt, s(1), "too late").unwrap());
+    assert_eq!(bench.counts(), [0, 0, 1]);
+}
+
 fn what_runs_out_frees_its_place_among_those_in_flight<S: Store>(store: S) {
     let bench = Bench::new(store, Backoff::fixed(s(0)), 2);
     for n in 0..5 {
@@ -424,6 +435,7 @@ macro_rules! scenarios {
             an_extension_counts_from_the_call_and_a_receipt_that_ran_out_changes_nothing,
             what_runs_out_has_failed_at_its_deadline_whoever_notices_when,
             no_visibility_and_no_delay_are_times_like_others,
+            the_age_ends_where_the_delay_that_a_worker_asks_for_does,
             what_runs_out_frees_its_place_among_those_in_flight,
             each_of_a_batch_has_a_deadline_of_its_own,
             of_a_batch_only_what_fails_comes_again,
