@@ -2,6 +2,7 @@
 """What a relay does with records, as its users see it: relay_suite.py BOOTSTRAP CONTROL [TEXT]"""
 import inspect
 import pathlib
+import resource
 
 import consumer as example
 import redrive
@@ -315,6 +316,30 @@ def _():
         demand(came == [b"0", b"behind 0", b"behind 1"], f"they came as {came}")
         demand(now_ms() >= soon, "it was never full")
     return f"the last came {reader.came[-1] - soon:.0f} ms after there was room"
+
+
+@scenario("a crowd of slow clients of its metrics takes nothing from a relay")
+def _():
+    scene, crowd = Scene([100]), []
+    with scene.relay(http="127.0.0.1:0") as relay:
+        where = address(relay.says(r"http://([^/]+)/metrics").group(1))
+        relay.says("assigned")
+        most = 100
+        resource.prlimit(relay.process.pid, resource.RLIMIT_NOFILE, (most, most))
+        try:
+            for _ in range(most):
+                crowd.append(socket.create_connection(where, 10))
+                crowd[-1].sendall(b"GET /metrics HTTP/1.1\r\nX: ")
+            time.sleep(1)
+            opened = len(os.listdir(f"/proc/{relay.process.pid}/fd"))
+            demand(opened < most - 10, f"it has {opened} files open, of {most}")
+            scene.forward([(None, b"1", None)])
+            scene.reader().exactly(1)
+        finally:
+            for one in crowd:
+                one.close()
+        until(lambda: relay.metrics().get("ixion_relay_republished_total") == 1, "its metrics say so")
+    return f"{opened} files were open"
 
 
 @scenario("one relay reads several topics, and takes other names for the headers")

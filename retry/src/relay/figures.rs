@@ -4,9 +4,11 @@ use super::desk::Standing;
 use super::record::Cause;
 use crate::Failure;
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
-use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
-use std::net::{SocketAddr, TcpListener};
-use std::time::Duration;
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
 
 const COUNTERS: [(&str, &str); 7] = [
     ("ixion_relay_read_total", "records read from the retry topics"),
@@ -26,13 +28,21 @@ const GAUGES: [(&str, Unit, &str); 4] = [
 const LAG: &str = "ixion_relay_lag_seconds";
 const BOUNDS: [f64; 15] =
     [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0, 600.0];
+/// How long a client may take to ask and to take its answer. Clients are served one after the other: a crowd of slow ones
+/// must not use up the files that the relay may have open, which it needs for its brokers.
+const PATIENCE: Duration = Duration::from_secs(1);
+const LONGEST_REQUEST: usize = 16 * 1024;
+/// Between the attempts to accept a client, if that fails.
+const PAUSE: Duration = Duration::from_millis(100);
+/// So often what the histograms have taken in is summed up.
+const UPKEEP: Duration = Duration::from_secs(5);
 
 /// Serves the metrics. Returns where: a port of 0 becomes a free one.
 pub(crate) fn serve(address: SocketAddr) -> Result<SocketAddr, Failure> {
-    // The exporter does not say which port it got, so it is given one that is known to be free.
-    let address = TcpListener::bind(address)?.local_addr()?;
+    let listener = TcpListener::bind(address)?;
+    let address = listener.local_addr()?;
     let lag = Matcher::Full(LAG.to_owned());
-    PrometheusBuilder::new().with_http_listener(address).set_buckets_for_metric(lag, &BOUNDS)?.install()?;
+    let metrics = PrometheusBuilder::new().set_buckets_for_metric(lag, &BOUNDS)?.install_recorder()?;
     for (name, what) in COUNTERS {
         describe_counter!(name, Unit::Count, what);
     }
@@ -45,7 +55,55 @@ pub(crate) fn serve(address: SocketAddr) -> Result<SocketAddr, Failure> {
         "from when a record was due until its target had acknowledged it"
     );
     ixion::telemetry::describe();
+    let kept_up = metrics.clone();
+    thread::spawn(move || {
+        loop {
+            thread::sleep(UPKEEP);
+            kept_up.run_upkeep();
+        }
+    });
+    thread::spawn(move || {
+        for client in listener.incoming() {
+            match client {
+                // A client that gives up, or is too slow, is nobody's trouble.
+                Ok(client) => drop(answer(client, &metrics)),
+                Err(_) => thread::sleep(PAUSE),
+            }
+        }
+    });
     Ok(address)
+}
+
+/// Reads a request and answers it.
+fn answer(mut client: TcpStream, metrics: &PrometheusHandle) -> io::Result<()> {
+    let until = Instant::now() + PATIENCE;
+    let left = || match until.saturating_duration_since(Instant::now()) {
+        Duration::ZERO => Err(io::Error::from(io::ErrorKind::TimedOut)),
+        left => Ok(Some(left)),
+    };
+    let (mut request, mut part) = (Vec::new(), [0; 1024]);
+    while !request.ends_with(b"\r\n\r\n") {
+        client.set_read_timeout(left()?)?;
+        match client.read(&mut part)? {
+            read if read > 0 && request.len() < LONGEST_REQUEST => request.extend(&part[..read]),
+            _ => return Ok(()),
+        }
+    }
+    let (status, body) = match request.starts_with(b"GET /metrics") {
+        true => ("200 OK", metrics.render()),
+        false => ("404 Not Found", String::new()),
+    };
+    let answer = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n{body}",
+        body.len()
+    );
+    let mut rest = answer.as_bytes();
+    while !rest.is_empty() {
+        client.set_write_timeout(left()?)?;
+        rest = &rest[client.write(rest)?..];
+    }
+    Ok(())
 }
 
 /// A record was republished so long after it was due.
