@@ -221,7 +221,8 @@ fn settle<T: Tables>(
 ) -> Result<bool, T::Error> {
     let Some(mut item) = tables.item(given.id)? else { return Ok(false) };
     let State::Leased(until) = item.state else { return Ok(false) };
-    if item.delivery != given.delivery || (until <= now) != is_over {
+    // The time of pushing too: a receipt may be of another queue, where another item has that name.
+    if (item.delivery, item.pushed) != (given.delivery, given.pushed) || (until <= now) != is_over {
         return Ok(false);
     }
     let state = match settlement {
@@ -397,6 +398,19 @@ pub(crate) mod tests {
         assert_eq!(counted.settle_all(first, Tick::new(19)).unwrap(), [true; 5]);
         assert_eq!(counted.reap(second, Tick::new(20)).unwrap(), [true; 5]);
         assert_eq!(writes(), 2);
+    }
+
+    #[test]
+    fn a_receipt_of_another_queue_is_for_nothing_here() {
+        let (here, there) = (MemoryStore::new(), MemoryStore::new());
+        let take = |store: &MemoryStore, pushed| {
+            store.push(b"x", New::at(Tick::new(pushed))).unwrap();
+            store.take(Tick::new(9), 1, usize::MAX, Tick::new(20)).unwrap()[0].receipt
+        };
+        let (ours, theirs) = (take(&here, 1), take(&there, 2));
+        assert_eq!(ours.id, theirs.id);
+        assert!(!here.settle(&theirs, Tick::new(9), Settlement::Done).unwrap());
+        assert!(here.settle(&ours, Tick::new(9), Settlement::Done).unwrap());
     }
 
     #[test]

@@ -22,7 +22,8 @@ pub struct Delivery {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Receipt {
     pub(crate) id: ItemId,
-    /// Which delivery of the item it is, of all that there ever were. Nothing else makes a receipt good.
+    /// Which delivery of the item it is, of all that there ever were. A receipt is good by this, its item's name and the time of
+    /// its pushing.
     pub(crate) delivery: u64,
     pub(crate) attempt: u32,
     pub(crate) previous: Duration,
