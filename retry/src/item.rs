@@ -4,7 +4,8 @@ use ixion::Tick;
 use std::fmt;
 use std::time::Duration;
 
-/// Names an item of a store for ever. Ids rise in the order of pushing.
+/// Names an item of a store for ever, but for a Redis that loses what it has answered: it gives those ids again. Ids rise in
+/// the order of pushing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ItemId(u64);
 

@@ -42,6 +42,7 @@ use std::time::Duration;
 /// const MINUTE: Duration = Duration::from_secs(60);
 /// let clock = ManualClock::new();
 /// let backoff = Backoff::fixed(MINUTE).max_attempts(2);
+/// // As in a test; else `start`, and no clock.
 /// let queue = RetryQueue::builder(MemoryStore::new()).backoff(backoff).clock(clock.clone()).build();
 /// queue.push(b"pay 17", Duration::ZERO)?;
 ///
@@ -173,7 +174,8 @@ impl<S: Store> RetryQueue<S> {
     }
 
     /// Takes up to `n` items that are due, each for so long, and waits for the first until `timeout` is over: then there
-    /// are none. After [`close`](RetryQueue::close) it does not wait.
+    /// are none. After [`close`](RetryQueue::close) it does not wait. A queue that was not [started](Builder::start) must be
+    /// driven meanwhile.
     ///
     /// # Errors
     ///
@@ -400,7 +402,9 @@ impl<S: Store> Builder<S> {
         self
     }
 
-    /// Makes a queue that its owner [drives](RetryQueue::drive).
+    /// Makes a queue that its owner [drives](RetryQueue::drive), such as a test that moves its clock or a loop of one's own.
+    /// Until then no time passes for those who wait: what becomes due wakes no taker, and **no take's timeout ends**. Who
+    /// wants a queue that runs by itself calls [`start`](Builder::start).
     pub fn build(self) -> RetryQueue<S> {
         let Builder { store, backoff, max_in_flight, clock, on_error } = self;
         let purgatory = Purgatory::builder("RetryQueue").shards(1).clock(Arc::clone(&clock)).build();

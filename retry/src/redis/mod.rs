@@ -40,6 +40,9 @@ pub use error::RedisError;
 /// Nobody polls: a taker wakes for what another process pushes, gives back or makes room for, and when a worker of another
 /// process has not answered in time. With nothing to do, a store sends three commands every half minute.
 ///
+/// Its keys are `{NAME}:id`, `{NAME}:items` and the like, and nothing else there is touched. Of an empty queue `{NAME}:id` is
+/// left, so that no id is given twice. To be rid of a queue, delete its keys while no process has it open.
+///
 /// Each queue goes by its own policy, so give all the same. What is in flight is counted over all of them, and
 /// [`max_in_flight`](crate::Builder::max_in_flight) bounds it together.
 ///
