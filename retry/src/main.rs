@@ -55,7 +55,10 @@ fn main() -> ExitCode {
     let command = match parse(std::env::args_os()) {
         Ok(command) => command,
         Err(error) => {
-            eprintln!("ixion-retry: {error}\ntry ixion-retry --help");
+            let is_relay =
+                cfg!(feature = "relay") && std::env::args_os().nth(1).is_some_and(|it| it == "relay");
+            let command = if is_relay { " relay" } else { "" };
+            eprintln!("ixion-retry: {error}\ntry ixion-retry{command} --help");
             return ExitCode::from(2);
         }
     };
