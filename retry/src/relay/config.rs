@@ -80,12 +80,14 @@ const JITTERS: [(&str, Jitter); 4] = [
     ("decorrelated", Jitter::Decorrelated),
 ];
 /// What the relay sets by itself, and cannot do without.
-const OURS: [(&str, &str); 6] = [
+const OURS: [(&str, &str); 8] = [
     ("bootstrap.servers", "it is what `brokers` says"),
     ("metadata.broker.list", "it is what `brokers` says"),
     ("group.id", "it is what `group` says"),
     ("enable.auto.commit", "only what is safely republished may be committed"),
     ("enable.auto.offset.store", "only what is safely republished may be committed"),
+    ("acks", "it is all: what is republished must outlive a broker"),
+    ("request.required.acks", "it is all: what is republished must outlive a broker"),
     ("transactional.id", "the relay makes no transactions"),
 ];
 

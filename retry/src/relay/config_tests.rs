@@ -120,6 +120,7 @@ fn each_wrong_thing_is_named_with_its_line_and_its_key() {
             "",
             "line 6: kafka.\"enable.auto.offset.store\": it is not",
         ),
+        ("[kafka]\n\"acks\" = 1", "", "line 6: kafka.\"acks\": it is not to be set: it is all"),
         ("[kafka]\n\"a\" = [1]", "", "line 6: kafka.\"a\": it must be a string, a number"),
         ("[kafka]\nsession.timeout.ms = 1", "", "line 6: kafka.\"session\": it must be a string, a number"),
     ];
