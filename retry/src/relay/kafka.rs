@@ -399,7 +399,7 @@ mod tests {
         assert!(wrong.starts_with("line 6: kafka.\"session.timeout\": No such"), "{wrong}");
         let wrong = check("\n\"session.timeout.ms\" = \"long\"").unwrap_err();
         assert!(wrong.starts_with("line 7: kafka.\"session.timeout.ms\": Invalid"), "{wrong}");
-        let wrong = check("\"acks\" = 1").unwrap_err();
+        let wrong = check("\"max.in.flight\" = 6").unwrap_err();
         assert!(wrong.starts_with("kafka: ") && wrong.contains("idempotence"), "{wrong}");
     }
 }
