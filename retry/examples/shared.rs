@@ -62,10 +62,8 @@ fn run(url: &str) -> Result<(), Failure> {
 /// What each machine does first.
 fn machine(url: &str, name: &str) -> Result<RetryQueue<RedisStore>, Failure> {
     let store = RedisStore::open(url, name)?;
-    // The server's time, so that all agree on what is due, whatever their own clocks show.
-    let clock = store.clock();
     let backoff = Backoff::fixed(Duration::from_millis(100)).max_attempts(5);
-    Ok(RetryQueue::builder(store).backoff(backoff).clock(clock).start()?)
+    Ok(RetryQueue::builder(store).backoff(backoff).start()?)
 }
 
 /// Works until all orders are done.

@@ -32,6 +32,7 @@ mod takers;
 pub use backoff::{Backoff, Failed, InvalidFactor, Jitter, Spent, Verdict};
 pub use clock::UnixClock;
 pub use item::{Answer, Counts, DeadLetter, Delivery, Failure, HISTORY, ItemId, REASON, Receipt};
+pub use ixion::{Clock, ManualClock, Tick};
 pub use leases::{Lease, Leases, Next, Refused};
 pub use memory::MemoryStore;
 pub use queue::{Builder, RetryQueue};

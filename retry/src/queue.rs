@@ -83,10 +83,10 @@ impl<S: Store> RetryQueue<S> {
     /// Starts to make a queue on a store.
     pub fn builder(store: S) -> Builder<S> {
         Builder {
-            store,
             backoff: Backoff::default(),
             max_in_flight: usize::MAX,
-            clock: Arc::new(UnixClock::new()),
+            clock: store.own_clock().unwrap_or_else(|| Arc::new(UnixClock::new())),
+            store,
             on_error: Box::new(|error| eprintln!("ixion-retry: the store has refused a step: {error}")),
         }
     }
@@ -389,7 +389,8 @@ impl<S: Store> Builder<S> {
         self
     }
 
-    /// Takes another clock than [`UnixClock`]. A store that outlives the process needs one that goes on where it was.
+    /// Takes another clock than the [store's own](Store::own_clock), or [`UnixClock`] if it has none. A store that outlives the
+    /// process needs one that goes on where it was.
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
         self.clock = Arc::new(clock);
         self

@@ -1,7 +1,7 @@
 //! Where the items of a queue are kept. What each step means is in `books`; a store says only how it is kept.
 
 use crate::item::{Counts, DeadLetter, Delivery, Failure, ItemId, Receipt};
-use ixion::Tick;
+use ixion::{Clock, Tick};
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
@@ -64,6 +64,13 @@ pub trait Store: Send + Sync + 'static {
 
     /// Returns how many items there are.
     fn counts(&self) -> Result<Counts, Self::Error>;
+
+    /// Returns the clock of all who share the store: a queue goes by it that was given [no other](crate::Builder::clock).
+    ///
+    /// What is provided returns none: for a store that is one process's.
+    fn own_clock(&self) -> Option<Arc<dyn Clock>> {
+        None
+    }
 
     /// Is called once, when the queue is made. A store that others change too [tells](Changed) the queue of it; with one that
     /// does not, what others add is taken, but wakes nobody here.

@@ -92,8 +92,7 @@ impl Place {
             }
             Place::Redis(at) => {
                 let store = patience.with(|| RedisStore::open(&at.url, &at.name))?;
-                let clock = store.clock();
-                job.run(&start(RetryQueue::builder(store).clock(clock))?, patience)
+                job.run(&start(RetryQueue::builder(store))?, patience)
             }
         }
     }

@@ -21,7 +21,7 @@ use clock::Follower;
 use connections::Connections;
 use error::Fault;
 use fitness::Fitness;
-use ixion::Tick;
+use ixion::{Clock, Tick};
 use redis::{ErrorKind, FromRedisValue, ScriptInvocation};
 use scripts::{Given, Noted, Scripts, delay, digits, failure};
 use std::fmt;
@@ -46,15 +46,14 @@ pub use error::RedisError;
 /// Each queue goes by its own policy, so give all the same. What is in flight is counted over all of them, and
 /// [`max_in_flight`](crate::Builder::max_in_flight) bounds it together.
 ///
-/// Give its queue the [`clock`](RedisStore::clock) of the server, so that all agree what is due:
+/// Its queues go by the time of the server, unless they are given a clock, so that all agree what is due:
 ///
 /// ```no_run
 /// use ixion_retry::{RedisStore, RetryQueue};
 /// use std::time::Duration;
 ///
 /// let store = RedisStore::open("redis://127.0.0.1", "orders")?;
-/// let clock = store.clock();
-/// let queue = RetryQueue::builder(store).clock(clock).start()?;
+/// let queue = RetryQueue::builder(store).start()?;
 /// queue.push(b"pay order 17", Duration::from_secs(10))?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -314,6 +313,10 @@ impl Store for RedisStore {
     fn counts(&self) -> Result<Counts, RedisError> {
         let (waiting, in_flight, dead) = self.run(&self.scripts.call(&self.scripts.counts))?;
         Ok(Counts { waiting, in_flight, dead })
+    }
+
+    fn own_clock(&self) -> Option<Arc<dyn Clock>> {
+        Some(Arc::new(self.clock()))
     }
 
     fn watch(&self, changed: Changed) {

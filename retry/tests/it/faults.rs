@@ -2,7 +2,7 @@
 
 use crate::queue::{counts, pass, s};
 use crate::waiting::{Woken, poll};
-use ixion::{ManualClock, Tick};
+use ixion::{Clock, ManualClock, Tick};
 use ixion_retry::{
     Backoff, Changed, Counts, DeadLetter, Delivery, ItemId, MemoryStore, New, Receipt, RetryQueue,
     Settlement, Store,
@@ -37,12 +37,13 @@ impl fmt::Display for NoAnswer {
 
 impl Error for NoAnswer {}
 
-/// A store in memory that is in a mood, and counts how often something was to be taken.
+/// A store in memory that has a clock and is in a mood, and counts how often something was to be taken.
 #[derive(Clone)]
 pub(crate) struct Faulty(Arc<Parts>);
 
 struct Parts {
     store: MemoryStore,
+    clock: ManualClock,
     mood: Mutex<Mood>,
     changed: Mutex<Vec<Changed>>,
     looks: AtomicUsize,
@@ -50,8 +51,13 @@ struct Parts {
 
 impl Faulty {
     pub(crate) fn new() -> Self {
-        let (store, mood) = (MemoryStore::new(), Mutex::new(Mood::Fine));
-        Faulty(Arc::new(Parts { store, mood, changed: Mutex::default(), looks: AtomicUsize::new(0) }))
+        Faulty(Arc::new(Parts {
+            store: MemoryStore::new(),
+            clock: ManualClock::new(),
+            mood: Mutex::new(Mood::Fine),
+            changed: Mutex::default(),
+            looks: AtomicUsize::new(0),
+        }))
     }
 
     pub(crate) fn be(&self, mood: Mood) {
@@ -122,6 +128,9 @@ impl Store for Faulty {
     fn counts(&self) -> Result<Counts, NoAnswer> {
         self.step(|store| made(store.counts()))
     }
+    fn own_clock(&self) -> Option<Arc<dyn Clock>> {
+        Some(Arc::new(self.0.clock.clone()))
+    }
     fn watch(&self, changed: Changed) {
         self.0.changed.lock().push(changed);
     }
@@ -136,12 +145,12 @@ struct Setting {
 
 impl Setting {
     fn new(max_in_flight: usize) -> Self {
-        let (clock, store, told) = (ManualClock::new(), Faulty::new(), Arc::new(AtomicUsize::new(0)));
+        let (store, told) = (Faulty::new(), Arc::new(AtomicUsize::new(0)));
+        let clock = store.0.clock.clone();
         let tell = Arc::clone(&told);
         let queue = RetryQueue::builder(store.clone())
             .backoff(Backoff::fixed(s(0)).max_attempts(2))
             .max_in_flight(max_in_flight)
-            .clock(clock.clone())
             .on_error(move |_| {
                 tell.fetch_add(1, Ordering::Relaxed);
             })

@@ -38,9 +38,8 @@ pub(crate) fn in_a_cluster(run: impl FnOnce(RedisStore)) {
 
 /// A queue on the server's time that drives itself, and gives out again at once what has failed.
 fn started(store: RedisStore, max_in_flight: usize) -> RetryQueue<RedisStore> {
-    let clock = store.clock();
     let builder = RetryQueue::builder(store).backoff(Backoff::fixed(Duration::ZERO));
-    builder.max_in_flight(max_in_flight).clock(clock).on_error(|_| {}).start().unwrap()
+    builder.max_in_flight(max_in_flight).on_error(|_| {}).start().unwrap()
 }
 
 fn connect(server: &Server) -> ::redis::Connection {

@@ -3,7 +3,7 @@
 use super::{connect, new_name, server, started};
 use ixion::Clock;
 use ixion_redis_server::Server;
-use ixion_retry::{Backoff, Delivery, ItemId, Receipt, RedisClock, RedisStore, RetryQueue};
+use ixion_retry::{Backoff, Delivery, ItemId, Receipt, RedisClock, RedisStore, RetryQueue, Store};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -115,8 +115,7 @@ fn a_taker_wakes_for_what_was_redriven_elsewhere() {
     let name = new_name();
     let open = || RedisStore::open(&server().url(), &name).unwrap();
     let (here, there) = (started(open(), 9), open());
-    let clock = there.clock();
-    let there = RetryQueue::builder(there).backoff(Backoff::standard().max_attempts(1)).clock(clock).build();
+    let there = RetryQueue::builder(there).backoff(Backoff::standard().max_attempts(1)).build();
     listening(server(), &name, 2);
     let id = there.push_failed(b"dead", 1, "no").unwrap();
     let again = wakes(&here, || assert!(there.redrive(id).unwrap()));
@@ -197,7 +196,7 @@ fn what_was_said_while_nobody_listened_is_found_afterwards() {
 #[test]
 fn machines_go_by_the_time_of_the_server() {
     let store = RedisStore::open(&server().url(), &new_name()).unwrap();
-    let clock = store.clock();
+    let clock = store.own_clock().expect("that of the server");
     let (seconds, micros): (u64, u64) = ::redis::cmd("TIME").query(&mut connect(server())).unwrap();
     let theirs = Duration::from_secs(seconds) + Duration::from_micros(micros);
     let ours = clock.elapsed();
