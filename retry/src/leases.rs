@@ -216,12 +216,6 @@ impl<C: Clock> Leases<C> {
         }
     }
 
-    /// Returns the offsets that are not finished, in order. What lies between them, up to the highest delivered, is
-    /// finished, or is not there.
-    pub fn unfinished(&self) -> impl Iterator<Item = u64> {
-        self.unfinished.keys().copied()
-    }
-
     /// Returns how many offsets are not finished.
     #[must_use]
     pub fn len(&self) -> usize {

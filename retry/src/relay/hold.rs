@@ -103,7 +103,9 @@ pub(crate) struct Counts {
     pub(crate) failed: u64,
 }
 
-/// A partition's books. They stay when it is taken away, and say then that it holds nothing.
+/// A partition's books. They stay when it is taken away, and say then that it holds nothing. They are no
+/// [`Leases`](ixion_retry::Leases): these take each offset once, and here a log that was cut off gives offsets again while what
+/// was held below them is still to be finished.
 #[derive(Default)]
 struct Books {
     is_ours: bool,
